@@ -1,0 +1,47 @@
+"""`make demo`: the main job, told step by step with real HTTP against real engines.
+
+Exits 0 when every step was as told, else 1 with the reason. `--keep` leaves it running.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from demo import real_engine
+from demo.show import Show
+from demo.stage import DemoError, Stage
+from demo.story import tell
+
+
+def main() -> int:
+    """Run the demo."""
+    parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
+    parser.add_argument("--keep", action="store_true", help="leave it running, and say what to try")
+    keep = parser.parse_args().keep
+    found = real_engine.find()
+    show = Show()
+    if found is None:
+        show.line("There is no real llama-server for this machine: this demo runs the FAKE engine.")
+    stage = Stage(engine=found or real_engine.fake())
+    show.line(f"Engine: {stage.engine.name}. Everything lies in {stage.root}.")
+    told = False
+    try:
+        stage.set_up()
+        tell(stage, show)
+        told = True
+    except DemoError as reason:
+        show.failed(str(reason))
+        return 1
+    except KeyboardInterrupt:
+        show.failed("interrupted")
+        return 130
+    finally:
+        if not (keep and told):
+            stage.tear_down()
+    show.done(stage if keep else None)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""The config for commands that need no daemon: the `ConfigParts` of this machine (INTERFACE-3).
+
+Decides which file and which host a command means. The commands decide how it is told.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hostler.adapters import hold_path
+from hostler.adapters.config.find import SYSTEM, find_config
+from hostler.adapters.config.paths import Paths, resolve_paths
+from hostler.adapters.config.reading import Reading, examine, right
+from hostler.adapters.config.schema.document import schema_text
+from hostler.adapters.config.show import as_yaml, differences, effective
+from hostler.domain.errors import NoConfig
+from hostler.domain.fleet import Fleet, Node, frozen
+from hostler.services.config_parts import ConfigReport, Difference, EffectiveConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfflineConfig:
+    """The need `ConfigParts`. `here` is the working directory, where `hostler.yaml` is looked for last."""
+
+    env: Mapping[str, str]
+    here: Path
+    system: Path = SYSTEM
+    machine: str | None = None
+
+    def check(self, path: str | None, host: str | None) -> ConfigReport:
+        found = self._examine(self._find(path), host, anywhere=True)
+        return ConfigReport(
+            file=found.file,
+            host=found.host,
+            problems=found.problems,
+            warnings=found.warnings,
+            counts=frozen({} if found.fleet is None else _counts(found.fleet)),
+        )
+
+    def show(self, path: str | None, host: str | None) -> EffectiveConfig:
+        found = right(self._examine(self._find(path), host))
+        document = effective(found)
+        return EffectiveConfig(
+            file=found.reading.file, host=found.reading.host, document=document, text=as_yaml(document)
+        )
+
+    def schema(self) -> str:
+        return schema_text()
+
+    def diff(self, before: str, after: str, host: str | None) -> Sequence[Difference]:
+        return differences(*(right(self._examine(Path(each), host)) for each in (before, after)))
+
+    def paths(self, path: str | None, host: str | None) -> Mapping[str, str]:
+        try:
+            file = self._find(path)
+        except NoConfig:
+            return self._paths(Node()).listing()
+        fleet = right(self._examine(file, host)).fleet
+        return {"config": str(file), **self._paths(fleet.node).listing()}
+
+    def _find(self, path: str | None) -> Path:
+        return find_config(self.env, path, here=self.here, system=self.system)
+
+    def _examine(self, path: Path, host: str | None, *, anywhere: bool = False) -> Reading:
+        return examine(path, self.env, host, machine=self.machine, anywhere=anywhere)
+
+    def _paths(self, node: Node) -> Paths:
+        hold = hold_path.resolve(self.env, os.geteuid(), node.hold_path)
+        return resolve_paths(self.env, node, hold.path)
+
+
+def _counts(fleet: Fleet) -> dict[str, int]:
+    resources = fleet.later.get("reservations", {})
+    modes = fleet.later.get("modes", {})
+    named = resources.get("resources", {}) if isinstance(resources, Mapping) else {}
+    return {
+        "hosts": len(fleet.hosts),
+        "engines": len(fleet.engines),
+        "routes": len(fleet.routes),
+        "upstreams": len(fleet.upstreams),
+        "resources": len(named) if isinstance(named, Mapping) else 0,
+        "modes": len(modes) if isinstance(modes, Mapping) else 0,
+        "keys": len(fleet.keys),
+    }

@@ -1,0 +1,70 @@
+"""One orchestrating daemon per box: the lock that says which (CONF-5).
+
+Decides who is the one: whoever has the flock. The kernel gives it back when its process ends, however
+that was; the file's content only names the holder and is never the proof. It lies beside the hold file,
+where all daemons of a box meet, whatever their state directories are.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from hostler.adapters.host.process_table import read
+from hostler.domain.errors import DaemonRuns
+
+MAX_BYTES: Final = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaemonLock:
+    """The lock, held. `handle` is its open file: closing it gives the lock back."""
+
+    path: Path
+    handle: int
+
+    def release(self) -> None:
+        """Give it up, for a successor that is starting already. The file stays: a name is not a lock."""
+        os.ftruncate(self.handle, 0)
+        fcntl.flock(self.handle, fcntl.LOCK_UN)  # A forked child may have the same open file.
+        os.close(self.handle)
+
+
+def take(path: Path, state_dir: Path) -> DaemonLock:
+    """Become the one orchestrating daemon of this box. Refuses `daemon_runs`, naming the one that is.
+
+    Raises OSError when the file cannot be opened: without the lock nothing may be orchestrated.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = _holder(handle)
+        os.close(handle)
+        raise holder from None
+    except OSError:
+        os.close(handle)
+        raise
+    process = read(os.getpid())
+    named = {
+        "pid": os.getpid(),
+        "start_ticks": 0 if process is None else process.start_ticks,
+        "state_dir": str(state_dir),
+    }
+    os.ftruncate(handle, 0)
+    os.pwrite(handle, json.dumps(named).encode(), 0)
+    return DaemonLock(path=path, handle=handle)
+
+
+def _holder(handle: int) -> DaemonRuns:
+    """Who has it, as far as the file says: it may be between the lock and its name."""
+    try:
+        found = json.loads(os.pread(handle, MAX_BYTES, 0))
+        return DaemonRuns(pid=int(found["pid"]), where=f"state directory {found['state_dir']}")
+    except (ValueError, KeyError, TypeError):
+        return DaemonRuns(pid=0, where="which is just starting")

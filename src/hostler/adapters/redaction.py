@@ -1,0 +1,106 @@
+"""Secrets taken out of text that leaves: log lines, events, answers, captures (SEC-1).
+
+Decides in which forms a secret is looked for. The same one redactor for every place where text leaves.
+Knows secrets that the config or the state directory hold; it cannot know others.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+MARK: Final = "****"
+LEAST_PIECE: Final = 4
+"""A piece of fewer characters stands in every text by chance; only a whole secret may be so short."""
+
+
+class Redactor:
+    """Takes secrets out of text. Made anew when the secrets change; it never changes itself."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        found = {form for secret in secrets if secret for form in forms(secret)}
+        ordered = sorted(found, key=len, reverse=True)  # The longest first: none is left half.
+        self.longest: Final = len(ordered[0]) if ordered else 0
+        self._pattern: Final = re.compile("|".join(map(re.escape, ordered))) if ordered else None
+
+    def __call__(self, text: str) -> str:
+        """`text` with each known secret, in any of its forms, replaced by `****`."""
+        return text if self._pattern is None else self._pattern.sub(MARK, text)
+
+    def stream(self) -> RedactedStream:
+        """For a text that comes in pieces: a secret that is cut by their borders is found, too."""
+        return RedactedStream(redactor=self)
+
+    def split(self, text: str, edge: int) -> tuple[str, str]:
+        """`text` up to about `edge`, redacted, and the rest as it is: no secret lies across the border."""
+        out, place = [], 0
+        for found in self._pattern.finditer(text) if self._pattern is not None else ():
+            if found.start() >= edge:
+                break
+            out += [text[place : found.start()], MARK]
+            place = found.end()
+        end = max(edge, place)
+        out.append(text[place:end])
+        return "".join(out), text[end:]
+
+
+@dataclass(eq=False, kw_only=True)
+class RedactedStream:
+    """One text that comes in pieces. Keeps back as much as the longest secret could still need."""
+
+    redactor: Redactor
+    _kept: str = ""
+
+    def feed(self, piece: str) -> str:
+        """What of the text so far can go out."""
+        text = self._kept + piece
+        out, self._kept = self.redactor.split(text, max(0, len(text) - max(0, self.redactor.longest - 1)))
+        return out
+
+    def end(self) -> str:
+        """The rest, at the end of the text."""
+        out, self._kept = self.redactor(self._kept), ""
+        return out
+
+
+def forms(secret: str) -> Iterator[str]:
+    """The texts that give `secret` away: itself, percent, JSON, hex, base64 and base64url."""
+    data = secret.encode("utf-8", "surrogatepass")
+    yield secret
+    yield from _percent(secret, data)
+    for ascii_only in (True, False):
+        inner = json.dumps(secret, ensure_ascii=ascii_only)[1:-1]
+        yield from (inner, inner.replace("/", "\\/"))
+    if 2 * len(data) >= LEAST_PIECE:
+        yield from (data.hex(), data.hex().upper())
+    for alphabet in (b"+/", b"-_"):
+        yield from _base64(data, alphabet)
+
+
+def _percent(secret: str, data: bytes) -> Iterator[str]:
+    """As URLs have it: what must be encoded, what some encode as well, every byte; both cases of hex."""
+    every = "".join(f"%{byte:02X}" for byte in data)
+    for safe in ("", "/", "/:@"):
+        encoded = quote(secret, safe=safe, errors="surrogatepass")
+        yield from (encoded, re.sub(r"%..", lambda found: found[0].lower(), encoded))
+    yield from (every, every.lower())
+
+
+def _base64(data: bytes, alphabet: bytes) -> Iterator[str]:
+    """The characters that are the secret's alone, at each of the three places that it can have in a text.
+
+    `user:KEY` in a header is encoded as a whole: 0, 1 or 2 bytes before the key share a character with it,
+    and so may what comes after.
+    """
+    for before in range(3):
+        encoded = base64.b64encode(b"\0" * before + data, alphabet).rstrip(b"=").decode()
+        first = (0, 2, 3)[before]
+        last = (before + len(data)) * 8 // 6
+        piece = encoded[first:last]
+        if len(piece) >= LEAST_PIECE:
+            yield piece

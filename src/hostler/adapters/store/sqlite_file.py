@@ -1,0 +1,210 @@
+"""The store's file: opened, checked, brought up to date; kept as found when it cannot be used.
+
+Decides whether a file is a store of ours that this version can use (REL-4), and makes a new one where
+there is none. What could not be read is never overwritten, moved or repaired here: a person decides
+(BG-18). All of it runs on the store's one thread.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from hostler.adapters.state_files import DIRECTORY_MODE, FILE_MODE, sync_directory
+from hostler.adapters.store.sql import Migration, statements
+from hostler.domain.errors import ScheduleUnavailable
+from hostler.services.needs import Ids
+
+APPLICATION_ID: Final = 0x486F7374
+"""`Host` in ASCII, in the file's header: a database of something else is told apart."""
+MAGIC: Final = b"SQLite format 3\0"
+BUSY_S: Final = 5.0
+"""How long a write waits for another process before the store counts as locked."""
+SQL: Final = statements("sqlite")
+
+REASONS: Final = {
+    "SQLITE_BUSY": "another process has it locked",
+    "SQLITE_LOCKED": "another process has it locked",
+    "SQLITE_FULL": "the disk is full",
+    "SQLITE_READONLY": "it may not be written",
+    "SQLITE_PERM": "it may not be opened",
+    "SQLITE_CANTOPEN": "it cannot be opened",
+    "SQLITE_CORRUPT": "its content is damaged",
+    "SQLITE_NOTADB": "it is no database",
+    "SQLITE_IOERR": "reading or writing it failed",
+}
+BROKEN: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+"""After these the connection is given up: the next call checks the file from its first byte on."""
+
+
+class Unusable(Exception):
+    """The file is not one that may be used; the text says why."""
+
+
+@dataclass(eq=False, kw_only=True)
+class StoreFile:
+    """One SQLite file and the connection to it."""
+
+    path: Path
+    ids: Ids
+    steps: Sequence[Migration]
+    busy_s: float = BUSY_S
+    _open: sqlite3.Connection | None = None
+    _identity: tuple[int, int] | None = None
+
+    @contextmanager
+    def connection(self) -> Iterator[sqlite3.Connection]:
+        """The open connection, outside any transaction. Refuses `schedule_unavailable` with the reason.
+
+        A refused call may be tried again: the file is looked at anew then.
+        """
+        try:
+            yield self._connected()
+        except Unusable as reason:
+            self.close()
+            raise self._unavailable(str(reason)) from reason
+        except sqlite3.Error as error:
+            if _name(error).startswith(BROKEN):
+                self.close()
+            raise self._unavailable(_reason(error)) from error
+        except OSError as error:
+            raise self._unavailable(error.strerror or str(error)) from error
+
+    def close(self) -> None:
+        """Give the connection back, if there is one."""
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def _unavailable(self, why: str) -> ScheduleUnavailable:
+        return ScheduleUnavailable(why=why, file=str(self.path))
+
+    def _connected(self) -> sqlite3.Connection:
+        if self._open is not None and self._identity != _identity(self.path):
+            # What is written to a removed file is lost at the next start: it may not be acknowledged. The
+            # journal is emptied into the old file: it must not be played onto the one that came in its place.
+            self._open.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            raise Unusable("it was removed or replaced while it was in use")
+        if self._open is None:
+            self._open = self._opened()
+            self._identity = _identity(self.path)
+        return self._open
+
+    def _opened(self) -> sqlite3.Connection:
+        if _identity(self.path) is None:
+            self._create()
+        else:
+            self._check()
+        connection = self._connect(self.path, "rw")
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            self._migrate(connection)
+            if connection.execute(SQL["meta"]).fetchone() is None:
+                raise Unusable("its counter row is missing")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _connect(self, path: Path, mode: str) -> sqlite3.Connection:
+        address = f"file:{quote(str(path))}?mode={mode}"
+        return sqlite3.connect(address, uri=True, isolation_level=None, timeout=self.busy_s)
+
+    def _check(self) -> None:
+        """Raises Unusable unless the file is a store of ours, whole, and not newer. Only reads."""
+        found = self.path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise Unusable("it is no regular file")
+        with self.path.open("rb") as file:
+            if file.read(len(MAGIC)) != MAGIC:
+                raise Unusable("it is empty" if found.st_size == 0 else "it is no database")
+        with closing(self._connect(self.path, "ro")) as connection:
+            if _pragma(connection, "application_id") != APPLICATION_ID:
+                raise Unusable("it is a database of something else")
+            version = _pragma(connection, "user_version")
+            if version > len(self.steps):
+                raise Unusable(
+                    f"a newer version wrote it: its format is {version}, this one knows {len(self.steps)}"
+                )
+            verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if verdict != "ok":
+                raise Unusable(f"its content is damaged: {' '.join(str(verdict).split())}")
+
+    def _create(self) -> None:
+        """Make a new store beside its place and link it there whole: a crash leaves none, or a good one."""
+        journal = self.path.with_name(f"{self.path.name}-wal")
+        if journal.exists() and journal.stat().st_size and not self.path.exists():
+            raise Unusable(f"it is missing, but its journal {journal.name} is there")
+        self.path.parent.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+        new = self.path.with_name(f".{self.path.name}.{self.ids.new('new')}")
+        os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
+        try:
+            with closing(self._connect(new, "rw")) as connection:
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                self._migrate(connection)
+                connection.execute(SQL["found"], {"epoch": self.ids.new("ep")})
+            os.link(new, self.path)
+            sync_directory(self.path.parent)
+        except FileExistsError:
+            self._check()
+        finally:
+            new.unlink(missing_ok=True)
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        """Apply the steps that are missing, each as one transaction, after a copy was kept (REL-4)."""
+        version = _pragma(connection, "user_version")
+        if 0 < version < len(self.steps):
+            self._keep_copy(connection, version)
+        for step in self.steps[version:]:
+            try:
+                connection.executescript(
+                    f"BEGIN IMMEDIATE;\n{step.sql}\nPRAGMA user_version = {step.number};\nCOMMIT;"
+                )
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    def _keep_copy(self, connection: sqlite3.Connection, version: int) -> None:
+        kept = self.path.with_name(f"{self.path.name}.format-{version}")
+        new = self.path.with_name(f".{kept.name}.{self.ids.new('new')}")
+        os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
+        try:
+            with closing(self._connect(new, "rw")) as copy:
+                connection.backup(copy)
+            new.rename(kept)
+            sync_directory(kept.parent)
+        finally:
+            new.unlink(missing_ok=True)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    value: int = connection.execute(f"PRAGMA {name}").fetchone()[0]
+    return value
+
+
+def _name(error: sqlite3.Error) -> str:
+    return getattr(error, "sqlite_errorname", None) or "SQLITE_ERROR"
+
+
+def _reason(error: sqlite3.Error) -> str:
+    name = _name(error)
+    for start, reason in REASONS.items():
+        if name.startswith(start):
+            return reason
+    return f"{error} ({name})"

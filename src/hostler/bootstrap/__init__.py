@@ -1,0 +1,1 @@
+"""Where adapters are built and joined: the only place that knows them all."""

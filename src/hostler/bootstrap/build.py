@@ -1,0 +1,320 @@
+"""One node, joined: which adapter fulfils which need of which service. Plain calls, no container.
+
+Decides nothing else. Everything here is built inside the running loop.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from hostler import __version__
+from hostler.adapters.clock import SystemClock
+from hostler.adapters.config.paths import Paths
+from hostler.adapters.daemon_lock import DaemonLock
+from hostler.adapters.drivers.activity import EngineActivity
+from hostler.adapters.drivers.ports import LocalPorts
+from hostler.adapters.hold_changes import HoldChanges
+from hostler.adapters.hold_file import HoldFile, boot_id, user_ids
+from hostler.adapters.hold_sight import FirstSight
+from hostler.adapters.host import pools
+from hostler.adapters.ids import SystemIds
+from hostler.adapters.metrics import PrometheusMeters
+from hostler.adapters.models_dir import ModelsDir
+from hostler.adapters.programs import ProgramFiles
+from hostler.adapters.state_files import DirectoryStateFiles
+from hostler.adapters.store.sqlite import SqliteStore
+from hostler.bootstrap.engines import EngineConnections, drivers_of, lanes_of
+from hostler.bootstrap.place import announcing, is_control, machine_names, retracting
+from hostler.bootstrap.speech import Speech
+from hostler.daemon import Daemon
+from hostler.domain.fleet import Fleet
+from hostler.gateway.app import Gateway
+from hostler.gateway.backoff import Backoff
+from hostler.gateway.choose import Chooser
+from hostler.gateway.exchange import App
+from hostler.gateway.models import Models
+from hostler.gateway.places import Places
+from hostler.gateway.serve import Means
+from hostler.gateway.server import make_server
+from hostler.gateway.upstream import Upstream
+from hostler.interfaces.api.app import create_app
+from hostler.services import routes
+from hostler.services.browser_guard import guard_for
+from hostler.services.control import Control
+from hostler.services.engines import Engines
+from hostler.services.event_queue import EventQueue
+from hostler.services.feed import Feed
+from hostler.services.gate import Gate
+from hostler.services.holds import Holds
+from hostler.services.keys import Keyring
+from hostler.services.lanes import Lanes
+from hostler.services.measure import Measure
+from hostler.services.needs import Driver, MemoryReader
+from hostler.services.observe import Observer
+from hostler.services.requests import Requests
+from hostler.services.routes import Routes
+from hostler.services.starting import Starting
+from hostler.services.status import DaemonFacts, Status, Vitals
+from hostler.services.stopping import Stopping
+from hostler.services.suspensions import Suspensions
+from hostler.services.watch import Watch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What a node is built on: found, opened and locked before the loop runs.
+
+    `disabled` is why nothing may be started or stopped here, None when it may (GATE-4).
+    """
+
+    fleet: Fleet
+    paths: Paths
+    env: Mapping[str, str]
+    config_file: str
+    keyring: Keyring
+    sockets: Sequence[socket.socket]
+    listen: tuple[str, ...]
+    lock: DaemonLock | None
+    disabled: str | None
+    speech: Speech
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """The adapters that more than one service needs."""
+
+    clock: SystemClock
+    ids: SystemIds
+    files: DirectoryStateFiles
+    store: SqliteStore
+    queue: EventQueue
+    memory: MemoryReader
+    drivers: Mapping[str, Driver]
+    models: ModelsDir
+    upstream: Upstream
+    places: Places
+    vitals: Vitals
+
+
+def build(ground: Ground) -> Daemon:
+    """The daemon of this node, ready to run."""
+    world = _world(ground)
+    holds = _holds(ground, world)
+    engines = _engines(ground, world, holds)
+    requests = Requests(clock=world.clock, ids=world.ids)
+    table = Routes(
+        files=world.files,
+        clock=world.clock,
+        events=world.queue,
+        current=routes.load(ground.fleet, world.files),
+    )
+    status = _status(ground, world, engines, table, requests, holds)
+    feed = Feed(queue=world.queue, draw=status.picture, clock=world.clock)
+    observer = Observer(meters=PrometheusMeters(), clock=world.clock, events=world.queue)
+    control = Control(
+        fleet=ground.fleet,
+        engines=engines,
+        routes=table,
+        requests=requests,
+        holds=holds,
+        feed=feed,
+        keyring=ground.keyring,
+        status=status,
+        clock=world.clock,
+        metrics=lambda: observer.render(status.picture()),
+        names=machine_names(),
+    )
+    gateway = _gateway(ground, world, control, observer)
+    return Daemon(
+        engines=engines,
+        watch=_watch(ground, world, engines, holds),
+        queue=world.queue,
+        feed=feed,
+        requests=requests,
+        store=world.store,
+        server=make_server(gateway, is_control=is_control),
+        sockets=ground.sockets,
+        lock=ground.lock,
+        clock=world.clock,
+        vitals=world.vitals,
+        announce=announcing(world.files, ground.paths, ground.listen),
+        retract=retracting(ground.paths),
+        close=world.upstream.close,
+        bug=ground.speech.bug,
+        version=__version__,
+        on_exit=ground.fleet.node.on_exit,
+        shutdown_s=ground.fleet.node.shutdown_s,
+    )
+
+
+def _world(ground: Ground) -> World:
+    clock, ids = SystemClock(), SystemIds()
+    store = SqliteStore(ground.paths.schedule_db, ids)
+    return World(
+        clock=clock,
+        ids=ids,
+        files=DirectoryStateFiles(root=ground.paths.state_dir),
+        store=store,
+        queue=EventQueue(store=store, clock=clock, ids=ids, redact=ground.speech.redact),
+        memory=pools.reader(ground.fleet.host.reader),
+        drivers=drivers_of(ground.env),
+        models=ModelsDir(root=ground.paths.models_dir),
+        upstream=Upstream(),
+        places=Places(),
+        vitals=Vitals(warnings=ground.warnings),
+    )
+
+
+def _holds(ground: Ground, world: World) -> Holds:
+    path, state = str(ground.paths.hold_path), str(ground.paths.state_dir)
+    return Holds(
+        host=ground.fleet.here,
+        reader=HoldFile(
+            path=path,
+            sight=FirstSight(state),
+            essentials=frozenset(str(engine) for engine in ground.fleet.essentials()),
+            writers=user_ids(ground.fleet.node.hold_writers),
+            boot=boot_id(),
+        ),
+        changes=HoldChanges(path, state),
+        clock=world.clock,
+        events=world.queue,
+    )
+
+
+def _engines(ground: Ground, world: World, holds: Holds) -> Engines:
+    lanes = Lanes(
+        fleet=ground.fleet,
+        clock=world.clock,
+        events=world.queue,
+        by_id=lanes_of(ground.fleet, world.files, world.models, world.clock.elapsed()),
+    )
+    gate = Gate(
+        lanes=lanes,
+        holds=holds,
+        memory=world.memory,
+        ports=LocalPorts(),
+        models=world.models,
+        programs=ProgramFiles(),
+        clock=world.clock,
+        events=world.queue,
+        disabled=ground.disabled,
+    )
+    stopping = Stopping(
+        lanes=lanes,
+        drivers=world.drivers,
+        memory=world.memory,
+        connections=EngineConnections(upstream=world.upstream, places=world.places),
+        clock=world.clock,
+        events=world.queue,
+    )
+    measure = Measure(
+        lanes=lanes,
+        memory=world.memory,
+        drivers=world.drivers,
+        files=world.files,
+        clock=world.clock,
+        events=world.queue,
+    )
+    starting = Starting(
+        lanes=lanes,
+        gate=gate,
+        stopping=stopping,
+        measure=measure,
+        drivers=world.drivers,
+        models=world.models,
+        clock=world.clock,
+        events=world.queue,
+    )
+    return Engines(
+        lanes=lanes,
+        gate=gate,
+        starting=starting,
+        stopping=stopping,
+        suspensions=Suspensions(files=world.files, clock=world.clock, events=world.queue),
+        measure=measure,
+        drivers=world.drivers,
+        clock=world.clock,
+    )
+
+
+def _status(
+    ground: Ground, world: World, engines: Engines, table: Routes, requests: Requests, holds: Holds
+) -> Status:
+    facts = DaemonFacts(
+        pid=ground.speech.pid,
+        version=__version__,
+        started=world.clock.now(),
+        listen=ground.listen,
+        state_dir=str(ground.paths.state_dir),
+        config_file=ground.config_file,
+        keys_open=ground.keyring.open,
+    )
+    return Status(
+        facts=facts,
+        lanes=engines.lanes,
+        gate=engines.gate,
+        starting=engines.starting,
+        requests=requests,
+        routes=table,
+        holds=holds,
+        memory=world.memory,
+        clock=world.clock,
+        queue=world.queue,
+        vitals=world.vitals,
+    )
+
+
+def _gateway(ground: Ground, world: World, control: Control, observer: Observer) -> Gateway:
+    fleet, backoff = ground.fleet, Backoff(clock=world.clock, ids=world.ids)
+    chooser = Chooser(
+        fleet=fleet,
+        engines=control.engines,
+        places=world.places,
+        backoff=backoff,
+        clock=world.clock,
+        intents={
+            name: tuple(re.compile(text) for text in route.escalate.intent)
+            for name, route in fleet.routes.items()
+            if route.escalate is not None
+        },
+    )
+    means = Means(
+        engines=control.engines,
+        upstream=world.upstream,
+        backoff=backoff,
+        clock=world.clock,
+        bug=ground.speech.bug,
+    )
+    return Gateway(
+        fleet=fleet,
+        routes=control.routes,
+        requests=control.requests,
+        keyring=ground.keyring,
+        guard=guard_for(fleet, control.names),
+        chooser=chooser,
+        models=Models(lanes=control.engines.lanes, created=int(world.clock.now().timestamp())),
+        means=means,
+        control=cast("App", create_app(control)),
+        ended=observer.ended,
+    )
+
+
+def _watch(ground: Ground, world: World, engines: Engines, holds: Holds) -> Watch:
+    return Watch(
+        engines=engines,
+        holds=holds,
+        drivers=world.drivers,
+        activity=EngineActivity(),
+        memory=world.memory,
+        files=world.files,
+        clock=world.clock,
+        events=world.queue,
+        vitals=world.vitals,
+        bug=ground.speech.bug,
+    )

@@ -1,0 +1,82 @@
+"""The engines of this host, joined with their drivers, ports and directories."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hostler.adapters.drivers import transient
+from hostler.adapters.drivers.external import ExternalDriver
+from hostler.adapters.drivers.process import ProcessDriver
+from hostler.adapters.models_dir import ModelsDir
+from hostler.adapters.state_files import DirectoryStateFiles
+from hostler.domain.engine import EngineState, Launch
+from hostler.domain.fleet import DriverKind, Engine, Fleet, frozen
+from hostler.domain.launching import assign_ports, launch_of
+from hostler.domain.values import EngineId
+from hostler.gateway.places import Places
+from hostler.gateway.upstream import Upstream
+from hostler.services.lanes import Lane
+from hostler.services.needs import Driver
+
+PORTS = "ports"
+"""`ports.json`: what engines with `port: auto` were given, kept so that a restart finds them again."""
+BUILT = (DriverKind.PROCESS, DriverKind.EXTERNAL)
+"""Drivers that this version has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineConnections:
+    """The gateway's connections to engines, by base URL (ENG-6)."""
+
+    upstream: Upstream
+    places: Places
+
+    def close(self, url: str) -> None:
+        self.upstream.close_all(self.places.at(url))
+
+
+def drivers_of(env: Mapping[str, str]) -> Mapping[str, Driver]:
+    """Every driver by its name."""
+    units = transient.manager(uid=os.geteuid(), runtime_dir=env.get("XDG_RUNTIME_DIR"))
+    drivers: dict[str, Driver] = {
+        DriverKind.PROCESS: ProcessDriver(environment=env, units=units),
+        DriverKind.EXTERNAL: ExternalDriver(),
+    }
+    return frozen(drivers)
+
+
+def lanes_of(
+    fleet: Fleet, files: DirectoryStateFiles, models: ModelsDir, now: float
+) -> Mapping[EngineId, Lane]:
+    """A lane for each engine of this host whose driver is built. Ports given out now are kept first."""
+    mine = [engine for engine in fleet.local_engines() if engine.driver in BUILT]
+    try:
+        kept = files.load(PORTS) or {}
+    except ValueError:
+        kept = {}
+    known = {str(name): port for name, port in kept.items() if isinstance(port, int)}
+    given = assign_ports(mine, fleet.host, known)
+    wanted = {str(name): port for name, port in given.items()}
+    if wanted != known:
+        files.save(PORTS, wanted)
+    lanes = {}
+    for engine in mine:
+        launch = _launch(fleet, engine, given.get(engine.id) or engine.port or 0, files, models)
+        lanes[engine.id] = Lane(
+            engine=engine, launch=launch, status=EngineState(engine=engine.id), used=now, down_since=now
+        )
+    return frozen(lanes)
+
+
+def _launch(fleet: Fleet, engine: Engine, port: int, files: DirectoryStateFiles, models: ModelsDir) -> Launch:
+    return launch_of(
+        engine,
+        fleet.host,
+        port=port,
+        file=models.path(engine.files[0]) if engine.files else "",
+        directory=files.directory(f"engines/{engine.id}"),
+        log_size=fleet.node.log_size,
+        log_files=fleet.node.log_files,
+    )

@@ -1,0 +1,64 @@
+"""The parts of commands that need no daemon (INTERFACE-3): holds, and the config.
+
+Decides which adapter fulfils which need of theirs. Loads the config's adapters only for who asks for them:
+`hostler box status` must answer in an instant (PERF-11).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from hostler.adapters.hold_box import SYSTEM_STATE, Box
+from hostler.adapters.hold_file import HoldFile, boot_id, user_ids
+from hostler.adapters.hold_path import OURS, THEIRS, resolve
+from hostler.adapters.hold_settings import SYSTEM, HoldSettings, hold_settings, state_dir
+from hostler.adapters.hold_sight import FirstSight
+from hostler.adapters.hold_write import HoldWriter
+from hostler.domain.errors import InvalidConfig
+from hostler.services.config_parts import ConfigParts
+from hostler.services.holds_offline import BoxParts
+
+
+def offline_config(env: Mapping[str, str]) -> ConfigParts:
+    """The config of this machine."""
+    from hostler.adapters.config.offline import OfflineConfig  # noqa: PLC0415 - pydantic takes 100 ms to load
+
+    return OfflineConfig(env=env, here=Path.cwd())
+
+
+def offline_box(env: Mapping[str, str], root: str = "/") -> BoxParts:
+    """What `hostler box` needs, from the environment, the config and the files of this host.
+
+    `root` stands for `/` in tests. Refusals: invalid_config, hold_path_unusable.
+    """
+    uid = os.geteuid()
+    settings, trouble = _settings(env, Path(root) / SYSTEM.relative_to("/"))
+    place = resolve(env, uid, settings.hold_path, root)
+    reader = HoldFile(
+        path=place.path,
+        sight=FirstSight(settings.state_dir),
+        essentials=settings.essentials,
+        writers=user_ids(settings.hold_writers),
+        boot=boot_id(root),
+    )
+    return Box(
+        writer=HoldWriter(reader=reader, mode=settings.hold_mode),
+        place=replace(place, warnings=(*place.warnings, *trouble)),
+        state_dirs=tuple(dict.fromkeys((settings.state_dir, str(Path(root, SYSTEM_STATE))))),
+        uid=uid,
+        engines=settings.engines,
+        root=root,
+    )
+
+
+def _settings(env: Mapping[str, str], system: Path) -> tuple[HoldSettings, tuple[str, ...]]:
+    """The config's words on holds. One that is broken matters less where the environment names the path."""
+    try:
+        return hold_settings(env, system), ()
+    except InvalidConfig as invalid:
+        if not (env.get(OURS) or env.get(THEIRS)):
+            raise
+        return HoldSettings(state_dir=state_dir(env)), (f"The config was passed over: {invalid.problems[0]}",)

@@ -1,0 +1,97 @@
+"""`hostler serve`: find, check, lock, listen, and run one node (CONF-5, GATE-4, API-4).
+
+Decides the order: nothing is opened before the config is right, nothing listens before the lock is had.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import uvloop
+
+from hostler.adapters.clock import SystemClock
+from hostler.adapters.config.find import find_config
+from hostler.adapters.config.paths import Paths, resolve_paths
+from hostler.adapters.config.reading import load
+from hostler.adapters.daemon_lock import DaemonLock, take
+from hostler.adapters.hold_path import resolve
+from hostler.adapters.keys_file import kept_keys, local_key
+from hostler.adapters.state_files import DirectoryStateFiles, make_private
+from hostler.bootstrap.build import Ground, build
+from hostler.bootstrap.place import bound, listen_on
+from hostler.bootstrap.speech import speech
+from hostler.domain.errors import InvalidConfig
+from hostler.domain.fleet import Fleet
+from hostler.services.keys import Keyring, check_listen, keyring
+
+DISABLE: Final = "HOSTLER_DISABLE_ORCHESTRATION"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """Runs the daemon of this host in the foreground."""
+
+    env: Mapping[str, str]
+
+    def serve(self, *, config: str | None, host: str | None, listen: tuple[str, ...]) -> int:
+        """Serve until told to end; the exit code."""
+        os.umask(0o077)
+        file = find_config(self.env, config, here=Path.cwd())
+        fleet = load(file, self.env, host)
+        if listen:
+            fleet = replace(fleet, node=replace(fleet.node, listen=listen))
+        place = resolve(self.env, os.geteuid(), fleet.node.hold_path)
+        paths = resolve_paths(self.env, fleet.node, place.path)
+        make_private(paths.state_dir, paths.state_dir)
+        ring, local = self._keys(fleet, paths, str(file))
+        disabled = disabled_by(self.env)
+        lock = self._lock(fleet, paths, disabled)
+        said = speech(fleet, paths, [local])
+        sockets = [listen_on(address) for address in fleet.node.listen]
+        ground = Ground(
+            fleet=fleet,
+            paths=paths,
+            env=self.env,
+            config_file=str(file),
+            keyring=ring,
+            sockets=sockets,
+            listen=tuple(bound(sock) for sock in sockets),
+            lock=lock,
+            disabled=disabled,
+            speech=said,
+            warnings=place.warnings,
+        )
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_run(ground))
+
+    def _keys(self, fleet: Fleet, paths: Paths, file: str) -> tuple[Keyring, str]:
+        """The keyring, and the local key, which no text may show."""
+        try:
+            local = local_key(paths.state_dir)
+        except ValueError as error:
+            raise InvalidConfig(file=str(paths.local_key), count=1, problems=(str(error),)) from error
+        kept = kept_keys(DirectoryStateFiles(root=paths.state_dir))
+        ring = keyring(configured=fleet.keys, kept=kept, local=local.value, clock=SystemClock())
+        check_listen(fleet.node.listen, ring, file=file)
+        return ring, local.value
+
+    def _lock(self, fleet: Fleet, paths: Paths, disabled: str | None) -> DaemonLock | None:
+        """The lock of the one orchestrating daemon; one that orchestrates nothing needs none."""
+        if disabled is not None or not fleet.host.orchestration:
+            return None
+        return take(paths.daemon_lock, paths.state_dir)
+
+
+def disabled_by(env: Mapping[str, str]) -> str | None:
+    """Why the environment switches orchestration off, None when it does not: `1` and `true` do (GATE-4)."""
+    value = env.get(DISABLE, "").strip()
+    return f"${DISABLE} is {value}" if value.lower() in ("1", "true") else None
+
+
+async def _run(ground: Ground) -> int:
+    return await build(ground).run(os._exit)

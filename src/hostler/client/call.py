@@ -1,0 +1,165 @@
+"""One call of the daemon as values: what is sent, and what the answer means. Sends nothing itself.
+
+Decides headers, deadlines and how an answer becomes a value or the refusal that the daemon raised. The
+same for the synchronous and the asynchronous sender.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlencode
+
+import msgspec
+
+from hostler.client.address import Address
+from hostler.domain.errors import DaemonUnreachable, Refusal
+from hostler.wire.told import refusal_from
+from hostler.wire.values import dump
+
+CONNECT_S: Final = 5.0
+ANSWER_S: Final = 30.0
+"""How long an answer may take that waits for nothing."""
+SILENCE_S: Final = 60.0
+"""A stream has a heartbeat every 15 s: after four are missing it is broken."""
+MAX_LINE: Final = 1 << 20
+AGENT: Final = "hostler-client"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One request. `silence_s` is how long no byte may come, None for ever."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes | None
+    silence_s: float | None
+
+
+def call(
+    address: Address,
+    method: str,
+    path: str,
+    *,
+    query: Mapping[str, object] | None = None,
+    body: object = None,
+    timeout_s: float | None = ANSWER_S,
+    headers: Mapping[str, str] | None = None,
+) -> Call:
+    """The request for `path` of that daemon. `query` values of None are left out, lists are repeated."""
+    sent = {"user-agent": AGENT, "accept": "application/json", **(headers or {})}
+    if address.key is not None:
+        sent["authorization"] = f"Bearer {address.key.value}"
+    if body is not None:
+        sent["content-type"] = "application/json"
+    asked = {name: _query(item) for name, item in (query or {}).items() if item is not None}
+    return Call(
+        method=method,
+        url=f"{address.url}{path}{'?' + urlencode(asked, doseq=True) if asked else ''}",
+        headers=sent,
+        body=None if body is None else dump(body),
+        silence_s=timeout_s,
+    )
+
+
+def _query(value: object) -> object:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return [str(item) for item in value] if isinstance(value, list | tuple) else str(value)
+
+
+def answer(request: Call, status: int, body: bytes) -> object:
+    """The JSON value of an answer. Raises the refusal that it carries, as the class that was raised.
+
+    What no daemon of ours would answer (a redirect, a page) is `daemon_unreachable`: somebody else
+    listens there.
+    """
+    if 300 <= status < 400:
+        raise DaemonUnreachable(url=_base(request), why="it answers with a redirect, which is not followed")
+    try:
+        found = msgspec.json.decode(body) if body else None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise DaemonUnreachable(
+            url=_base(request), why=f"what answers there (HTTP status {status}) is no Hostler daemon"
+        ) from None
+    if status >= 400:
+        raise _refusal(found, status)
+    value: object = found
+    return value
+
+
+def _refusal(found: object, status: int) -> Refusal:
+    """The refusal in an answer: under `error`, or flat as `/llm/acquire` has it."""
+    error = found.get("error") if isinstance(found, dict) else found
+    if isinstance(found, dict) and isinstance(error, str):
+        facts = {name: item for name, item in found.items() if name not in ("ok", "error", "message")}
+        error = {"code": error, "message": found.get("message") or error, "facts": facts}
+    return refusal_from(error, status)
+
+
+def unreachable(request: Call, error: Exception) -> DaemonUnreachable:
+    """The refusal for a call that got no answer."""
+    return DaemonUnreachable(url=_base(request), why=str(error) or type(error).__name__)
+
+
+def silent(request: Call) -> DaemonUnreachable:
+    """The refusal for a call whose answer did not come in time. It may have been done all the same."""
+    return DaemonUnreachable(url=_base(request), why=f"it did not answer within {request.silence_s:g} s")
+
+
+def _base(request: Call) -> str:
+    scheme, _, rest = request.url.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}"
+
+
+class Lines:
+    r"""Bytes as they come, given back as whole lines of text. Lines end with `\n` or `\r\n` only."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> list[str]:
+        """The lines that `data` completes. ValueError when one is longer than 1 MiB."""
+        *whole, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > MAX_LINE:
+            raise ValueError(f"a line is longer than {MAX_LINE} bytes")
+        return [line.removesuffix(b"\r").decode("utf-8", "replace") for line in whole]
+
+    def end(self) -> list[str]:
+        """What came after the last line end, if anything did."""
+        rest, self._rest = self._rest, b""
+        return [rest.decode("utf-8", "replace")] if rest else []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """One server-sent event. A heartbeat has no `data`; `id` is the cursor to go on from."""
+
+    type: str
+    data: str
+    id: str
+
+
+class SentEvents:
+    """Lines of a stream as server-sent events; heartbeats come as events without data."""
+
+    def __init__(self) -> None:
+        self._type, self._data, self._id = "", list[str](), ""
+
+    def feed(self, line: str) -> Iterator[Sent]:
+        """The event that this line completes, if it does."""
+        if not line:
+            if self._type or self._data or self._id:
+                yield Sent(type=self._type or "message", data="\n".join(self._data), id=self._id)
+            self._type, self._data = "", []
+            return
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if name == "event":
+            self._type = value
+        elif name == "data":
+            self._data.append(value)
+        elif name == "id":
+            self._id = value

@@ -1,0 +1,189 @@
+"""One node's tasks, in order: adopt, serve, watch, and the end (ENG-7, REL-5).
+
+Decides what begins and ends when. What each task does is its service's; how they are joined is
+`bootstrap`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, Protocol
+
+from hostler.domain.errors import Draining, Refusal
+from hostler.domain.events import Event
+from hostler.domain.fleet import frozen
+from hostler.domain.values import Requester
+from hostler.services.engines import Engines
+from hostler.services.event_queue import EventQueue
+from hostler.services.feed import Feed
+from hostler.services.needs import Clock, Store
+from hostler.services.requests import Requests
+from hostler.services.status import Vitals
+from hostler.services.watch import Watch
+
+CUT_S: Final = 2.0
+"""How long streams that the end cuts have for their error frame."""
+FLUSH_S: Final = 5.0
+ADOPT_S: Final = 5.0
+"""How long residency waits for the first looks at what an earlier daemon left."""
+LAG_EVERY_S: Final = 1.0
+
+
+class Server(Protocol):
+    """The listening side."""
+
+    should_exit: bool
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until `should_exit`."""
+        ...
+
+
+class Lock(Protocol):
+    """The one daemon's claim on this box (CONF-5)."""
+
+    def release(self) -> None:
+        """Give it up: another daemon may orchestrate."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Daemon:
+    """Everything that one node runs. `announce` writes daemon.json, `retract` takes it away."""
+
+    engines: Engines
+    watch: Watch
+    queue: EventQueue
+    feed: Feed
+    requests: Requests
+    store: Store
+    server: Server
+    sockets: Sequence[socket.socket]
+    lock: Lock | None
+    clock: Clock
+    vitals: Vitals
+    announce: Callable[[], None]
+    retract: Callable[[], None]
+    close: Callable[[], None]
+    bug: Callable[[BaseException], str]
+    version: str
+    on_exit: Literal["keep", "stop"] = "keep"
+    shutdown_s: float = 30.0
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self, at_once: Callable[[int], None]) -> int:
+        """Serve until a signal; a second one calls `at_once`. The exit code."""
+        self._signals(at_once)
+        background = [
+            asyncio.create_task(self._named("events", self.queue.run())),
+            asyncio.create_task(self._named("loop lag", self._lag())),
+        ]
+        self._tell("daemon_started", f"hostler {self.version} serves {self.engines.lanes.fleet.here}")
+        serving = asyncio.create_task(self.server.serve(sockets=list(self.sockets)))
+        await asyncio.to_thread(self.announce)
+        adopting = [
+            asyncio.create_task(self._named(f"adopting {lane.engine.id}", self.engines.adopt(lane)))
+            for lane in self.engines.lanes.by_id.values()
+        ]
+        watching = asyncio.create_task(self._watch(adopting))
+        stopping = asyncio.create_task(self.stop.wait())
+        await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        await self._end(serving, watching, adopting)
+        for task in (*background, stopping):
+            task.cancel()
+        await asyncio.gather(*background, stopping, return_exceptions=True)
+        await self.store.close()
+        self.close()
+        return 0
+
+    async def _watch(self, adopting: Sequence[asyncio.Task[None]]) -> None:
+        """The loop, once it is known what an earlier daemon left: nothing is started before that.
+
+        An engine that is still loading is adopted in its own time; the others do not wait for it.
+        """
+        if adopting:
+            await asyncio.wait(adopting, timeout=ADOPT_S)
+        await self.watch.run()
+
+    async def _end(
+        self,
+        serving: asyncio.Task[None],
+        watching: asyncio.Task[None],
+        adopting: Sequence[asyncio.Task[None]],
+    ) -> None:
+        """Start nothing more, listen no more, finish what runs up to `shutdown_s`, then cut (REL-5)."""
+        for task in (watching, *adopting):
+            task.cancel()
+        await asyncio.gather(watching, *adopting, return_exceptions=True)
+        self.server.should_exit = True
+        self.feed.stop()
+        if self.on_exit == "keep" and self.lock is not None:
+            self.lock.release()
+        self.retract()
+        await self._requests_end(self.shutdown_s)
+        for entry in self.requests.all():
+            engine = entry.engine or entry.route
+            entry.cut(Draining(engine=engine, why="the daemon shuts down", retry_after=1))
+        await self._requests_end(CUT_S)
+        if self.on_exit == "stop":
+            await self._stop_engines()
+        self._tell("daemon_stopped", "shut down in order")
+        await self.queue.flush(FLUSH_S)
+        done, _ = await asyncio.wait({serving}, timeout=CUT_S)
+        if not done:
+            serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+        if self.on_exit == "stop" and self.lock is not None:
+            self.lock.release()
+
+    async def _requests_end(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.requests.table:
+                    await asyncio.sleep(0.02)
+
+    async def _stop_engines(self) -> None:
+        by = Requester(client="shutdown")
+        lanes = [lane for lane in self.engines.lanes.by_id.values() if lane.run is not None]
+
+        async def one(engine: str) -> None:
+            try:
+                await self.engines.stop(engine, by, timeout_s=0.0)
+            except Refusal as refusal:
+                self._tell("daemon_stopped", f"{engine} was left as it is: {refusal}")
+
+        await asyncio.gather(*(one(lane.engine.id) for lane in lanes))
+
+    async def _lag(self) -> None:
+        """How late the loop wakes who asked for a time (REL-7)."""
+        while True:
+            before = self.clock.elapsed()
+            await self.clock.sleep(LAG_EVERY_S)
+            self.vitals.loop_lag_s = max(0.0, self.clock.elapsed() - before - LAG_EVERY_S)
+
+    async def _named(self, name: str, work: Coroutine[object, object, None]) -> None:
+        """A task whose bug is logged: it ends alone, and inference goes on (REL-1)."""
+        try:
+            await work
+        except Exception as error:  # noqa: BLE001 - as the docstring says
+            self.vitals.warnings = (*self.vitals.warnings, f"{name} ended: error {self.bug(error)}")
+
+    def _signals(self, at_once: Callable[[int], None]) -> None:
+        loop = asyncio.get_running_loop()
+
+        def heard(number: int) -> None:
+            if self.stop.is_set():
+                at_once(128 + number)
+            self.stop.set()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, heard, number)
+
+    def _tell(self, kind: str, text: str) -> None:
+        here = self.engines.lanes.fleet.here
+        self.queue.emit(Event(type=kind, at=self.clock.now(), subject=frozen({"host": here}), message=text))

@@ -1,0 +1,60 @@
+"""The base of every refusal, and the kinds there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import ClassVar
+
+MIN_RETRY_S = 60
+"""The least `Retry-After` of a hold (HOLD-13): a client that comes back sooner finds the same answer."""
+
+
+class Kind(StrEnum):
+    """What sort of "no" this is. One row per kind in `hostler.wire.refusals`."""
+
+    INVALID = "invalid"
+    CONFIG = "config"
+    UNAUTHORIZED = "unauthorized"
+    FORBIDDEN = "forbidden"
+    NOT_FOUND = "not_found"
+    GONE = "gone"
+    CONFLICT = "conflict"
+    DISABLED = "disabled"
+    BUSY = "busy"
+    CLASS = "class"
+    FAILED = "failed"
+    EXHAUSTED = "exhausted"
+    STUCK = "stuck"
+    UNAVAILABLE = "unavailable"
+    UNREACHABLE = "unreachable"
+    INTERNAL = "internal"
+
+
+@dataclass(eq=False, kw_only=True)
+class Refusal(Exception):
+    """Base of every "no" that a caller may be told. Any other exception is a bug and says nothing.
+
+    Fields of a subclass are its facts: plain JSON values. `retry_after` is in whole seconds, None
+    where waiting does not help.
+    """
+
+    kind: ClassVar[Kind] = Kind.INTERNAL
+    code: ClassVar[str] = "internal"
+    message: ClassVar[str] = "The request was refused."
+    hint: ClassVar[str] = ""
+    param: ClassVar[str | None] = None
+
+    retry_after: int | None = None
+
+    def facts(self) -> dict[str, object]:
+        """The facts of this refusal, by field name, without `retry_after`."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "retry_after"}
+
+    def __str__(self) -> str:
+        """The message with its facts filled in: one sentence."""
+        return self.message.format(**self.facts())
+
+    def advice(self) -> str:
+        """The hint with its facts filled in; empty when there is none."""
+        return self.hint.format(**self.facts())

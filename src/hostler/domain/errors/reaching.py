@@ -1,0 +1,133 @@
+"""Refusals of what cannot be reached or was not whole, and bugs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hostler.domain.errors.base import Kind, Refusal
+
+
+@dataclass(eq=False, kw_only=True)
+class ScheduleUnavailable(Refusal):
+    """The schedule's store cannot be used; inference is not touched (REL-1)."""
+
+    kind = Kind.UNAVAILABLE
+    code = "schedule_unavailable"
+    message = "The schedule cannot be read: {why}."
+    hint = "Inference goes on. The file is kept as found: {file}."
+
+    why: str
+    file: str
+
+
+@dataclass(eq=False, kw_only=True)
+class StoreFull(Refusal):
+    """There is no room to write; what was there stands unchanged (507)."""
+
+    kind = Kind.UNAVAILABLE
+    code = "store_full"
+    message = "{file} was not written: {why}."
+    hint = "What was there before stands unchanged. Make room there, then try again."
+
+    file: str
+    why: str
+
+
+@dataclass(eq=False, kw_only=True)
+class DaemonUnreachable(Refusal):
+    """The command needs the daemon, and none answers."""
+
+    kind = Kind.UNAVAILABLE
+    code = "daemon_unreachable"
+    message = "No daemon answers at {url}: {why}."
+    hint = "Start it with `hostler serve`, or set $HOSTLER_URL."
+
+    url: str
+    why: str
+
+
+@dataclass(eq=False, kw_only=True)
+class NotListening(Refusal):
+    """The daemon cannot listen where it was told to."""
+
+    kind = Kind.UNAVAILABLE
+    code = "not_listening"
+    message = "Nothing can listen on {address}: {why}."
+    hint = "Free that port, or set node.listen to another."
+
+    address: str
+    why: str
+
+
+@dataclass(eq=False, kw_only=True)
+class DaemonRuns(Refusal):
+    """One orchestrating daemon per box (CONF-5)."""
+
+    kind = Kind.BUSY
+    code = "daemon_runs"
+    message = "Another daemon orchestrates this box already: pid {pid}, {where}."
+    hint = "Stop it first, or set orchestration: false for this one."
+
+    pid: int
+    where: str
+
+
+@dataclass(eq=False, kw_only=True)
+class UpstreamUnreachable(Refusal):
+    """The target does not answer (GW-14)."""
+
+    kind = Kind.UNREACHABLE
+    code = "upstream_unreachable"
+    message = "{target} cannot be reached: {why}."
+    hint = "`hostler status` shows what runs."
+
+    target: str
+    why: str
+
+
+@dataclass(eq=False, kw_only=True)
+class UpstreamBroke(Refusal):
+    """The target's answer ended before it was whole (GW-14)."""
+
+    kind = Kind.UNREACHABLE
+    code = "upstream_died"
+    message = "The answer of {target} ended early: {why}."
+    hint = "The text so far is not the whole answer. Ask again."
+
+    target: str
+    why: str
+
+
+@dataclass(eq=False, kw_only=True)
+class EngineFailed(Refusal):
+    """A start failed, timed out, or the engine crashed (ENG-3)."""
+
+    kind = Kind.UNREACHABLE
+    code = "engine_failed"
+    message = "{engine} failed: {why}."
+    hint = "`hostler logs {engine}` shows its last lines, `hostler clear {engine}` lets it be tried at once."
+
+    engine: str
+    why: str
+
+
+@dataclass(eq=False, kw_only=True)
+class Loop(Refusal):
+    """A request came through a gateway twice (GW-11)."""
+
+    kind = Kind.UNREACHABLE
+    code = "loop"
+    message = "This request has passed a gateway already."
+    hint = "A target's URL points back at a gateway; `hostler routes` shows where each route leads."
+
+
+@dataclass(eq=False, kw_only=True)
+class Internal(Refusal):
+    """A bug: logged under its id, told without its cause."""
+
+    kind = Kind.INTERNAL
+    code = "internal"
+    message = "Internal error {id}."
+    hint = "The daemon's log has the cause under that id."
+
+    id: str

@@ -1,0 +1,85 @@
+"""Events: what happened, as rows of the one log (FEED-3).
+
+Decides the shape of an event and which types exist. Never carries a secret or a prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from hostler.domain.fleet import frozen
+from hostler.domain.values import Priority
+
+TYPES: Final[Mapping[str, str]] = frozen(
+    {
+        "daemon_started": "A daemon began to serve this host.",
+        "daemon_stopped": "A daemon shut down in order.",
+        "engine_starting": "The gate said yes; a start began.",
+        "engine_ready": "An engine serves as itself.",
+        "engine_draining": "An engine takes no new requests.",
+        "engine_drain_ended": "An engine takes requests again.",
+        "engine_stopping": "A stop began.",
+        "engine_stopped": "An engine was seen to be gone.",
+        "engine_failed": "A start, a stop or three probes failed, or it crashed.",
+        "engine_found": "A running engine of an earlier daemon was found.",
+        "engine_cleared": "A failed engine may be tried again.",
+        "engine_suspended": "A person suspended an engine.",
+        "engine_resumed": "A person let a suspended engine start again.",
+        "engine_measured": "What an engine really took was recorded.",
+        "start_refused": "The gate refused a start.",
+        "evicted": "An engine was stopped to make room for another.",
+        "deferred": "A residency, retry or revert was put off.",
+        "resident_down": "A resident engine has not been ready for 10 minutes.",
+        "hold_opened": "A hold was seen for the first time.",
+        "hold_first_refusal": "A hold refused its first start.",
+        "hold_expired": "A hold lapsed.",
+        "hold_released": "A hold was removed or replaced.",
+        "hold_unreadable": "The hold record cannot be read and counts as held.",
+        "hold_aged_out": "An unreadable hold record no longer counts.",
+        "hold_changed_by_force": "Somebody took over or released another owner's hold.",
+        "route_switched": "A route's active profile changed.",
+        "request_ended": "A request ended other than well.",
+        "memory_residue": "Memory did not come back after a stop.",
+        "memory_floor": "Memory stayed under the floor.",
+        "clock_jumped": "The wall clock jumped.",
+        "events_dropped": "Events were lost to a full queue.",
+        "store_unavailable": "The schedule's store cannot be used.",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One thing that happened. `subject` names what it happened to: `engine`, `hold`, `route`, …
+
+    `facts` are plain JSON values. `priority` None: no notice. `once` is the notice's identity: a second
+    event with the same one gives no second notice.
+    """
+
+    type: str
+    at: datetime
+    actor: str = "daemon"
+    subject: Mapping[str, str] = field(default_factory=lambda: frozen({}))
+    before: str | None = None
+    after: str | None = None
+    message: str = ""
+    facts: Mapping[str, object] = field(default_factory=lambda: frozen({}))
+    priority: Priority | None = None
+    once: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """An event with its place in the log: `cursor` is `epoch:seq`, opaque to clients (FEED-2)."""
+
+    seq: int
+    epoch: str
+    event: Event
+
+    @property
+    def cursor(self) -> str:
+        """Where a reader that has seen this event goes on."""
+        return f"{self.epoch}:{self.seq}"

@@ -1,0 +1,306 @@
+"""The gate: the ordered checks before every start (GATE-1, GATE-2).
+
+Decides whether an engine may start now, by facts that its caller gathered; starts and stops nothing.
+Permanent refusals come before temporary ones, so that a caller is never told to wait for what will not
+come. Steps 7 to 9 of GATE-1 (leases, fence, windows) take their places in `CHECKS` with those parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from hostler.domain.engine import State
+from hostler.domain.errors import (
+    MIN_RETRY_S,
+    MemoryNever,
+    MemoryNow,
+    NotLaunchable,
+    OrchestrationDisabled,
+    PortConflict,
+    Refusal,
+    ServingClassRefused,
+    Suspended,
+)
+from hostler.domain.eviction import Cannot, Eviction
+from hostler.domain.fleet import DriverKind, Engine, frozen
+from hostler.domain.hold import HoldView
+from hostler.domain.hold import refusal as hold_refusal
+from hostler.domain.values import Cause, EngineId, HostName, Requester, ServingClass, shorten
+
+WHY_CLASS: Final[Mapping[ServingClass, str]] = frozen(
+    {
+        ServingClass.WINDOWED: "it runs on two boxes or evicts production, only with an operator present",
+        ServingClass.WEDGE_RISK: "its shape has wedged a box",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """One wish to start an engine: which, why, who, on which route, and the class named in the call."""
+
+    engine: EngineId
+    cause: Cause
+    requester: Requester
+    route: str | None = None
+    override: ServingClass | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What the checks look at. The cheap part is always there; `live` needs reads of the machine.
+
+    `orchestration_off` says why nothing is started here; `missing` names files or the binary that are
+    not there; `never` is the sum of a need above the host's total.
+    """
+
+    engine: Engine
+    here: HostName
+    state: State
+    orchestration_off: str | None = None
+    missing: tuple[str, ...] = ()
+    context_most: int | None = None
+    never: str | None = None
+    suspended_by: tuple[str, ...] = ()
+    hold: HoldView
+    now: datetime
+    live: Live | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Live:
+    """What is read of the machine at the moment of the decision.
+
+    `port_holder` is who listens on the engine's port, None when nobody or an engine that the plan stops.
+    `need` None is unknown; `measuring` is another engine of this host whose need is being measured.
+    """
+
+    port_holder: str | None = None
+    port: int = 0
+    need: Mapping[str, int] | None = None
+    measuring: EngineId | None = None
+    eviction: Eviction | Cannot = field(default_factory=Eviction)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allow:
+    """Start it: `stop` these first. While `drain` or `fresh_until` is set the way is not open yet.
+
+    `drain` are those of `stop` that still have requests; `fresh_until` is in elapsed seconds (EVICT-4).
+    """
+
+    stop: tuple[EngineId, ...] = ()
+    drain: tuple[EngineId, ...] = ()
+    fresh_until: float | None = None
+
+
+class Result(StrEnum):
+    """What one check said."""
+
+    PASSED = "pass"
+    REFUSED = "refused"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One line of `hostler why`: the check, its result, and one sentence."""
+
+    name: str
+    result: Result
+    text: str
+    code: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Success, and no further check: it runs already, as itself."""
+
+    text: str
+
+
+def _known(_ask: Ask, facts: Facts) -> Refusal | None:
+    engine = facts.engine
+    if facts.orchestration_off is not None:
+        return OrchestrationDisabled(host=facts.here, why=facts.orchestration_off)
+    if engine.host != facts.here:
+        why, fix = f"it is an engine of {engine.host}", f"Ask {engine.host} to start it."
+    elif not engine.enabled:
+        why, fix = "it is switched off", "Set enabled: true in the config."
+    elif engine.driver is DriverKind.EXTERNAL:
+        why, fix = "it is external: only used, never started", "Start it where it runs."
+    else:
+        return None
+    return NotLaunchable(engine=engine.id, why=why, fix=fix)
+
+
+def _running(_ask: Ask, facts: Facts) -> Settled | None:
+    if facts.state is State.READY:
+        return Settled("it runs already, as itself")
+    if facts.state is State.STARTING:
+        return Settled("its start is under way")
+    return None
+
+
+def _serving_class(ask: Ask, facts: Facts) -> Refusal | None:
+    needed = facts.engine.serving_class
+    if needed is ServingClass.RESIDENT:
+        return None
+    if ask.override is needed and ask.cause in _MAY_OVERRIDE:
+        return None
+    return ServingClassRefused(engine=facts.engine.id, serving_class=needed.value, why=WHY_CLASS[needed])
+
+
+def _launchable(_ask: Ask, facts: Facts) -> Refusal | None:
+    engine = facts.engine
+    if facts.missing:
+        return NotLaunchable(
+            engine=engine.id,
+            why=f"{', '.join(facts.missing)} {'is' if len(facts.missing) == 1 else 'are'} not there",
+            fix="Put files into models_dir and programs on the PATH; `hostler paths` shows where.",
+        )
+    if facts.context_most is not None and engine.context is not None and engine.context > facts.context_most:
+        return NotLaunchable(
+            engine=engine.id,
+            why=f"its context of {engine.context} is above the model's {facts.context_most}",
+            fix="Lower `context:`.",
+        )
+    if facts.never is not None:
+        return MemoryNever(engine=engine.id, host=facts.here, arithmetic=facts.never)
+    return None
+
+
+def _suspended(_ask: Ask, facts: Facts) -> Refusal | None:
+    if not facts.suspended_by:
+        return None
+    return Suspended(
+        engine=facts.engine.id, by=", ".join(owner.removeprefix("person:") for owner in facts.suspended_by)
+    )
+
+
+def _hold(_ask: Ask, facts: Facts) -> Refusal | None:
+    if facts.hold.allows(facts.engine.id):
+        return None
+    return hold_refusal(facts.hold, engine=facts.engine.id, host=facts.here, now=facts.now)
+
+
+def _port(_ask: Ask, facts: Facts) -> Refusal | None:
+    live = facts.live
+    if live is None or live.port_holder is None:
+        return None
+    return PortConflict(
+        engine=facts.engine.id, port=live.port, holder=live.port_holder, retry_after=MIN_RETRY_S
+    )
+
+
+def _memory(ask: Ask, facts: Facts) -> Refusal | None:
+    live = facts.live
+    if live is None:
+        return None
+    if live.measuring is not None:
+        return _not_now(facts, f"{live.measuring} loads for the first time, and is measured alone")
+    if live.need is None and not named(ask.cause):
+        return _not_now(facts, "what it needs is not known; it is measured when somebody asks for it by name")
+    if isinstance(live.eviction, Cannot):
+        return live.eviction.refusal
+    return None
+
+
+def _not_now(facts: Facts, why: str) -> MemoryNow:
+    return MemoryNow(engine=facts.engine.id, host=facts.here, arithmetic=why, retry_after=MIN_RETRY_S)
+
+
+def named(cause: Cause) -> bool:
+    """Whether the start was asked for by name: a request for its route or engine is (MEM-2)."""
+    return cause in (Cause.REQUEST, Cause.ACQUIRE, Cause.API)
+
+
+_MAY_OVERRIDE: Final = frozenset({Cause.API, Cause.STEP})
+"""The start API and a mode's plan; chat, bots, acquire, residency and the panel never can (CAT-5)."""
+
+CheckFn = Callable[[Ask, Facts], Refusal | Settled | None]
+
+CHECKS: Final[tuple[tuple[str, CheckFn], ...]] = (
+    ("known", _known),
+    ("running", _running),
+    ("serving_class", _serving_class),
+    ("launchable", _launchable),
+    ("suspended", _suspended),
+    ("hold", _hold),
+    ("port", _port),
+    ("memory", _memory),
+)
+"""The checks in GATE-1's order: permanent ones, then the hold, then what is read of the machine."""
+
+LIVE: Final = frozenset({"port", "memory"})
+"""Checks that need `Facts.live`."""
+
+PASSED: Final[Mapping[str, str]] = frozen(
+    {
+        "known": "it is an engine of this host, enabled and ours to start",
+        "running": "it does not run yet",
+        "serving_class": "its serving class may start",
+        "launchable": "its files are there and it is within the host's total",
+        "suspended": "nobody suspended it",
+        "hold": "no hold keeps it from starting",
+        "port": "its port is free, or held by an engine that makes way",
+        "memory": "it fits",
+    }
+)
+
+
+def decide(ask: Ask, facts: Facts) -> Allow | Refusal:
+    """The first refusal in GATE-1's order, or Allow with what must make way. Changes nothing."""
+    for _, check in CHECKS:
+        found = check(ask, facts)
+        if isinstance(found, Settled):
+            return Allow()
+        if found is not None:
+            return found
+    plan = facts.live.eviction if facts.live is not None else None
+    if not isinstance(plan, Eviction):
+        return Allow()
+    return Allow(stop=plan.stop, drain=plan.drain, fresh_until=plan.fresh_until)
+
+
+def explain(ask: Ask, facts: Facts) -> tuple[Check, ...]:
+    """Every check in order with its result; none is left out because one before it refused (GATE-2)."""
+    rows: list[Check] = []
+    settled: Settled | None = None
+    for name, check in CHECKS:
+        if settled is not None:
+            rows.append(Check(name=name, result=Result.SKIPPED, text=settled.text))
+            continue
+        if name in LIVE and facts.live is None:
+            rows.append(Check(name=name, result=Result.SKIPPED, text="the machine was not looked at"))
+            continue
+        found = check(ask, facts)
+        if isinstance(found, Refusal):
+            rows.append(Check(name=name, result=Result.REFUSED, text=str(found), code=found.code))
+            continue
+        settled = found
+        text = found.text if found is not None else _passed(name, ask, facts)
+        rows.append(Check(name=name, result=Result.PASSED, text=text))
+    return tuple(rows)
+
+
+def _passed(name: str, ask: Ask, facts: Facts) -> str:
+    """What a passed check says: the override, the hold's leave or the sum that made it pass."""
+    if name == "serving_class" and facts.engine.serving_class is not ServingClass.RESIDENT:
+        return f"it is {facts.engine.serving_class}, and the call names that class"
+    if name == "hold" and facts.hold.held:
+        return f"{shorten(facts.hold.owner)} holds the host, and allows this engine"
+    if name == "memory" and facts.live is not None and isinstance(facts.live.eviction, Eviction):
+        return _room(ask, facts.live, facts.live.eviction)
+    return PASSED[name]
+
+
+def _room(ask: Ask, live: Live, plan: Eviction) -> str:
+    fits = plan.fit.arithmetic or PASSED["memory"]
+    text = fits if live.need is not None else f"not known what it needs; {ask.cause} names it: it is measured"
+    stops = ", ".join(plan.stop)
+    return f"{text}; would stop {stops}" if stops else text

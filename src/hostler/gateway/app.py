@@ -1,0 +1,263 @@
+"""The gateway's front: a raw ASGI callable for inference paths, in front of the control API (GW-3).
+
+Decides who may ask, what the body must be, and which route it means. No store, lock or network call
+stands between a request and an engine that runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from hostler.domain.errors import (
+    InvalidRequest,
+    Loop,
+    MethodNotAllowed,
+    ModelNotFound,
+    Refusal,
+    TooLarge,
+    UpstreamUnreachable,
+)
+from hostler.domain.fleet import Engine, Fleet, Route
+from hostler.domain.gate import Ask
+from hostler.domain.route import lookup, nearest
+from hostler.domain.values import Cause, Requester, requester, shorten
+from hostler.gateway import body as bodies
+from hostler.gateway import headers as head_rules
+from hostler.gateway.choose import Asked, Chooser
+from hostler.gateway.exchange import App, Receive, Scope, Send
+from hostler.gateway.models import Models
+from hostler.gateway.paths import Direct, Inference, ModelList, classify
+from hostler.gateway.serve import Means, Serving, read_body
+from hostler.services.browser_guard import BrowserGuard
+from hostler.services.keys import Keyring, Principal
+from hostler.services.keys import Scope as Right
+from hostler.services.lanes import InFlight
+from hostler.services.requests import Outcome, Requests
+from hostler.services.routes import Routes
+
+NO_DEGRADE: Final = b"x-hostler-no-degrade"
+CLASS: Final = b"x-hostler-class"
+ROUTED_MAX_BODY: Final = 8 << 20
+"""A body that is edited is read whole: at most this, unless its route says otherwise (GW-12)."""
+
+Fields = list[tuple[bytes, bytes]]
+Ended = Callable[[InFlight, Outcome, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gateway:
+    """The ASGI application of one daemon. `control` gets what is no inference; `ended` hears every end."""
+
+    fleet: Fleet
+    routes: Routes
+    requests: Requests
+    keyring: Keyring
+    guard: BrowserGuard
+    chooser: Chooser
+    models: Models
+    means: Means
+    control: App
+    ended: Ended
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        path = classify(
+            scope["method"], scope.get("raw_path") or scope["path"].encode(), scope["query_string"]
+        )
+        if path is None:
+            await self.control(scope, receive, send)
+            return
+        fields: Fields = scope["headers"]
+        who = self._requester(scope, fields)
+        serving = Serving(self.means, self.requests, who, scope, send)
+
+        async def work() -> None:
+            self._guard(scope, fields)
+            match path:
+                case Inference():
+                    await self._infer(serving, path, fields, receive)
+                case Direct():
+                    await self._direct(serving, path, fields, receive)
+                case ModelList():
+                    await self._list(serving, path, fields)
+
+        outcome = Outcome.INTERNAL
+        try:
+            outcome = await serving.run(work)
+        finally:
+            self.requests.close(serving.entry)
+            self.ended(serving.entry, outcome, serving.status)
+
+    # ------------------------------------------------------------ who asks
+
+    def _requester(self, scope: Scope, fields: Fields) -> Requester:
+        agent = client = None
+        for name, value in fields:
+            if name == b"user-agent":
+                agent = value.decode("utf-8", "replace")
+            elif name in (b"x-hostler-client", b"x-crow-client"):
+                client = value.decode("utf-8", "replace")
+        peer = scope.get("client")
+        return requester(ip=peer[0] if peer else None, ua=agent, client=client)
+
+    def _guard(self, scope: Scope, fields: Fields) -> None:
+        host = origin = site = None
+        for name, value in fields:
+            if name == b"host":
+                host = value.decode("latin-1")
+            elif name == b"origin":
+                origin = value.decode("latin-1")
+            elif name == b"sec-fetch-site":
+                site = value.decode("latin-1")
+        self.guard.check(scope["method"], host=host, origin=origin, fetch_site=site)
+        if head_rules.hops(fields) > head_rules.MAX_HOPS:
+            raise Loop
+
+    def _allowed(self, fields: Fields, right: Right) -> Principal:
+        key = head_rules.first(fields, b"authorization") or head_rules.first(fields, b"x-api-key")
+        return self.keyring.check(key.decode("latin-1") if key is not None else None, right)
+
+    # ------------------------------------------------------------ inference
+
+    async def _infer(self, serving: Serving, path: Inference, fields: Fields, receive: Receive) -> None:
+        if serving.method != "POST":
+            raise MethodNotAllowed(method=serving.method, path=path.target, allowed="POST")
+        principal = self._allowed(fields, Right.INFER)
+        body = await self._body(serving, fields, receive, self._largest())
+        try:
+            routed = bodies.route(body)
+        except bodies.BodyError as error:
+            raise _invalid(error) from error
+        found = lookup(self.routes.table, routed.model)
+        self._may(principal, found)
+        self._fits(found, len(body))
+        serving.wants_stream = path.chat and b'"stream"' in body and _streams(body)
+        asked = Asked(
+            path=path.target,
+            headers=fields,
+            body=body,
+            model=routed.model,
+            span=routed.span,
+            requester=serving.entry.requester,
+            wait_s=self._wait_s(fields, principal, found),
+            hop=head_rules.hops(fields),
+            may_degrade=head_rules.first(fields, NO_DEGRADE) != b"1",
+        )
+        serving.entry.route = found.name if isinstance(found, Route) else found.id
+        await serving.serve(self.chooser.choose(self.routes.table, found, asked))
+
+    async def _body(self, serving: Serving, fields: Fields, receive: Receive, limit: int) -> bytes:
+        declared = head_rules.first(fields, b"content-length")
+        body = await read_body(receive, limit, int(declared) if declared is not None else None)
+        serving.entry.bytes_in = len(body)
+        serving.entry.phase = "read"
+        return body
+
+    def _largest(self) -> int:
+        """The most that any route takes: which route it is stands in the body (GW-12)."""
+        own = [route.max_body for route in self.fleet.routes.values() if route.max_body is not None]
+        return max([self.fleet.gateway.max_body, *own])
+
+    def _fits(self, found: Route | Engine, size: int) -> None:
+        from_route = found.max_body if isinstance(found, Route) else None
+        limit = from_route if from_route is not None else self.fleet.gateway.max_body
+        edited = isinstance(found, Route) and (found.escalate is not None or bool(found.patches))
+        if from_route is None and edited:
+            limit = min(limit, ROUTED_MAX_BODY)
+        if size > limit:
+            raise _too_large(limit, found)
+
+    def _may(self, principal: Principal, found: Route | Engine) -> None:
+        """A key with a list of routes may use only these; another is as if it were not there."""
+        name = found.name if isinstance(found, Route) else found.id
+        if principal.routes is not None and name not in principal.routes:
+            raise ModelNotFound(model=shorten(name, 256), nearest=nearest(name, principal.routes))
+
+    def _wait_s(self, fields: Fields, principal: Principal, found: Route | Engine) -> float:
+        """The longest wait for a cold engine: the header's class, the key's, the route's (GW-6)."""
+        named = head_rules.first(fields, CLASS)
+        if named is not None:
+            name = named.decode("latin-1").strip()
+            if name not in self.fleet.classes:
+                raise InvalidRequest(
+                    what=f"There is no request class {shorten(name)!r}.",
+                    expected=nearest(name, self.fleet.classes),
+                    where=CLASS.decode(),
+                )
+            return self.fleet.classes[name].max_wait_s
+        fallback = found.request_class if isinstance(found, Route) else "chat"
+        chosen = principal.request_class or fallback
+        known = self.fleet.classes.get(chosen) or self.fleet.classes["chat"]
+        return known.max_wait_s
+
+    # ------------------------------------------------------------ the rest
+
+    async def _direct(self, serving: Serving, path: Direct, fields: Fields, receive: Receive) -> None:
+        """`/upstream/<engine>/…`. A read starts nothing: an engine that does not run is refused."""
+        principal = self._allowed(fields, Right.INFER)
+        found = lookup(self.routes.table, path.engine)
+        if isinstance(found, Route):
+            raise ModelNotFound(model=shorten(path.engine, 256), nearest="/upstream takes an engine's id.")
+        self._may(principal, found)
+        body = await self._body(serving, fields, receive, self.fleet.gateway.max_body)
+        asked = Asked(
+            path=path.target,
+            headers=fields,
+            body=body,
+            model=found.model or found.id,
+            span=(0, 0),
+            requester=serving.entry.requester,
+            wait_s=self._wait_s(fields, principal, found) if path.starts else 0.0,
+            hop=head_rules.hops(fields),
+        )
+        choice = self.chooser.choose(self.routes.table, found, asked)
+        serving.entry.route = found.id
+        if path.starts:
+            await serving.serve(choice)
+            return
+        lane = self.means.engines.lanes.get(found.id)
+        if not lane.ready:
+            ask = Ask(engine=found.id, cause=Cause.REQUEST, requester=asked.requester)
+            self.means.engines.gate.admit(ask)
+            raise UpstreamUnreachable(target=found.id, why=f"it is {lane.state}, and a read starts nothing")
+        await serving.serve(choice)
+
+    async def _list(self, serving: Serving, path: ModelList, fields: Fields) -> None:
+        if serving.method not in ("GET", "HEAD"):
+            raise MethodNotAllowed(method=serving.method, path="/v1/models", allowed="GET")
+        principal = self._allowed(fields, Right.MODELS)
+        table = self.routes.table
+        if path.name is None:
+            found = self.models.all(table, principal.routes)
+        else:
+            found = self.models.one(table, path.name, principal.routes)
+        serving.entry.route = "models"
+        await serving.answer(200, [(b"content-type", b"application/json")], msgspec.json.encode(found))
+
+
+def _streams(body: bytes) -> bool:
+    """Whether the body asks for a stream."""
+    found = bodies.locate(body)
+    span = found.values.get("stream")
+    return span is not None and body[span[0] : span[1]] == b"true"
+
+
+def _invalid(error: bodies.BodyError) -> Refusal:
+    if isinstance(error, bodies.Malformed):
+        return InvalidRequest(what=f"The body is no JSON: {error}.", expected="Send one JSON object.")
+    if isinstance(error, bodies.NotAnObject):
+        return InvalidRequest(what="The body is no JSON object.", expected='Send {"model": …, …}.')
+    return InvalidRequest(
+        what=f"{str(error)[:1].upper()}{str(error)[1:]}.",
+        expected="Name one model as a text; GET /v1/models lists them.",
+        where="model",
+    )
+
+
+def _too_large(limit: int, found: Route | Engine) -> Refusal:
+    name = found.name if isinstance(found, Route) else found.id
+    return TooLarge(what=f"request body for {name}", limit=limit, setting=f"routes.{name}.max_body")

@@ -1,0 +1,302 @@
+"""Who serves a request: from the model's name and the route's rules to targets in order (GW-1, GW-4).
+
+Decides the targets, what each is sent, and whether an answer is degraded. Starts nothing and sends
+nothing: `exchange` does, in the order that is chosen here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from hostler.domain import escalation, route
+from hostler.domain.errors import ModelNotFound, NotLaunchable, Refusal
+from hostler.domain.escalation import Can, Said
+from hostler.domain.fleet import (
+    Engine,
+    EngineTarget,
+    Escalating,
+    Escalation,
+    Fleet,
+    Plain,
+    Profile,
+    Route,
+    Target,
+    UpstreamTarget,
+)
+from hostler.domain.gate import Ask
+from hostler.domain.route import Table
+from hostler.domain.values import Cause, EngineId, Requester, escape_controls
+from hostler.gateway import body as bodies
+from hostler.gateway import edit, headers
+from hostler.gateway.backoff import Backoff
+from hostler.gateway.places import Places
+from hostler.gateway.upstream import Address
+from hostler.services.engines import Engines
+from hostler.services.lanes import Lane
+from hostler.services.needs import Clock
+
+MESSAGES: Final = 64
+"""The latest messages that escalation looks at; `lookback` is at most this."""
+Fields = list[tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One target and what it is sent. `lane` None: an upstream, or an engine that is not this host's."""
+
+    name: str
+    address: Address
+    target: bytes
+    headers: Fields
+    body: bytes
+    lane: Lane | None = None
+    ask: Ask | None = None
+    wait_s: float = 0.0
+    silence_s: float | None = None
+    degraded: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The attempts in order, each made when its turn comes, and what to try when all were refused."""
+
+    route: str
+    attempts: Sequence[Callable[[], Attempt]]
+    otherwise: Callable[[Refusal], Attempt | None] = lambda _: None
+    reason: str = ""
+
+    def served(self, attempt: Attempt) -> Fields:
+        """The headers that say who served it (GW-5)."""
+        return [*self.headers(attempt.degraded), (b"x-hostler-served-by", header(attempt.name))]
+
+    def headers(self, degraded: str | None) -> Fields:
+        """The headers that say on which route it is, and whether it is degraded (GW-5)."""
+        fields: Fields = [(b"x-hostler-route", header(self.route))]
+        if degraded is not None:
+            fields.append((b"x-hostler-degraded", degraded.encode()))
+        return fields
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request as far as choosing needs it. `found` is the body's map, read when something is edited."""
+
+    path: str
+    headers: Fields
+    body: bytes
+    model: str
+    span: bodies.Span
+    requester: Requester
+    wait_s: float
+    hop: int
+    may_degrade: bool = True
+
+
+def header(text: str) -> bytes:
+    """A name as a header's value: ASCII, no controls."""
+    return escape_controls(text).encode("ascii", "backslashreplace")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chooser:
+    """Chooses for one gateway. `intents` are each route's patterns, compiled."""
+
+    fleet: Fleet
+    engines: Engines
+    places: Places
+    backoff: Backoff
+    clock: Clock
+    intents: Mapping[str, Sequence[re.Pattern[str]]] = field(default_factory=dict)
+
+    def choose(self, table: Table, found: Route | Engine, asked: Asked) -> Choice:
+        """The attempts for a request whose model means `found`. Refuses where nothing can be tried."""
+        if isinstance(found, Engine):
+            return Choice(route=found.id, attempts=[lambda: self._engine(found.id, asked, None)])
+        active = table.profile(found)
+        if active is None:
+            raise ModelNotFound(
+                model=found.name,
+                nearest=f"It has no active profile; `hostler routes set {found.name} PROFILE` sets one.",
+            )
+        profile = active[1]
+        if isinstance(profile, Escalating):
+            return self._escalating(found, profile, asked)
+        return self._plain(found, profile, asked)
+
+    # ------------------------------------------------------------ plain routes
+
+    def _plain(self, found: Route, profile: Plain, asked: Asked) -> Choice:
+        ordered = route.order(profile.targets, found.strategy, ready=self._ready, load=self._load)
+        attempts = [self._lazy(target, asked, found) for target in self.backoff.last(ordered)]
+
+        def otherwise(refusal: Refusal) -> Attempt | None:
+            return self._fallback(found, asked, refusal)
+
+        return Choice(route=found.name, attempts=attempts, otherwise=otherwise)
+
+    def _fallback(self, found: Route, asked: Asked, refusal: Refusal) -> Attempt | None:
+        """The fallback profile's first target that needs no start, marked as degraded (GW-1, HOLD table)."""
+        profile = found.profiles.get(found.fallback) if found.fallback is not None else None
+        if profile is None or not asked.may_degrade:
+            return None
+        for target in _targets(profile):
+            if self._ready(target):
+                return self._degraded(target, asked, found, refusal)
+        return None
+
+    # ------------------------------------------------------------ escalating routes
+
+    def _escalating(self, found: Route, profile: Escalating, asked: Asked) -> Choice:
+        rules = found.escalate or Escalation()
+        wish = self._wish(found, rules, asked)
+        fast, large = self._lane(profile.fast), self._lane(profile.large)
+        fast_can = Can.SERVE if fast is None or fast.ready else Can.START
+        refusal: Refusal | None = None
+        large_can = Can.SERVE if large is None or large.ready else Can.START
+        if wish.large and large is not None and large_can is Can.START:
+            refusal = self.engines.gate.probe(self._ask(profile.large, asked, found))
+            if refusal is not None:
+                large_can = Can.NOTHING
+                self.engines.gate.tell(self._ask(profile.large, asked, found), refusal)
+        made = escalation.decide(
+            wish, fast=fast_can, large=large_can, refusal=refusal, may_degrade=asked.may_degrade
+        )
+        if made.refused and refusal is not None:
+            raise refusal
+        stripped = self._stripped(rules, asked) if wish.token else asked
+        if made.degraded is not None and refusal is not None:
+            served = self._degraded(EngineTarget(engine=profile.fast), stripped, found, refusal)
+            return Choice(route=found.name, attempts=[lambda: served], reason=made.reason)
+        chosen = profile.large if made.large else profile.fast
+
+        def otherwise(late: Refusal) -> Attempt | None:
+            target = EngineTarget(engine=profile.fast)
+            if not made.large or not asked.may_degrade or not self._ready(target):
+                return None
+            return self._degraded(target, stripped, found, late)
+
+        return Choice(
+            route=found.name,
+            attempts=[lambda: self._engine(chosen, stripped, found)],
+            otherwise=otherwise,
+            reason=made.reason,
+        )
+
+    def _wish(self, found: Route, rules: Escalation, asked: Asked) -> escalation.Wish:
+        where = bodies.locate(asked.body)
+        messages = [
+            Said(role=it.role, text=it.text, tools=it.tools)
+            for it in edit.outline(asked.body, where, MESSAGES)
+        ]
+        offered = bodies.has_items(asked.body, where, "tools")
+        return escalation.wish(
+            messages, tools_offered=offered, rules=rules, intents=self.intents.get(found.name, ())
+        )
+
+    def _stripped(self, rules: Escalation, asked: Asked) -> Asked:
+        """The request without its token: stripped before forwarding, when degraded too (GW-4, GATE-6)."""
+        change = edit.token_edit(asked.body, bodies.locate(asked.body), rules.token or "")
+        return asked if change is None else _edited(asked, [change])
+
+    # ------------------------------------------------------------ attempts
+
+    def _lazy(self, target: Target, asked: Asked, found: Route) -> Callable[[], Attempt]:
+        return lambda: self._attempt(target, asked, found)
+
+    def _degraded(self, target: Target, asked: Asked, found: Route, refusal: Refusal) -> Attempt:
+        note = self.fleet.gateway.degrade_note.replace("{cause}", escalation.cause_of(refusal))
+        place = edit.Place.MERGE
+        if isinstance(target, EngineTarget):
+            place = edit.Place(self.fleet.engines[target.engine].note)
+        change = edit.note_edit(asked.body, bodies.locate(asked.body), note, place)
+        noted = asked if change is None else _edited(asked, [change])
+        return replace(self._attempt(target, noted, found), degraded=refusal.code, wait_s=0.0)
+
+    def _attempt(self, target: Target, asked: Asked, found: Route) -> Attempt:
+        if isinstance(target, EngineTarget):
+            return self._engine(target.engine, asked, found)
+        return self._upstream(target, asked, found)
+
+    def _engine(self, engine: EngineId, asked: Asked, found: Route | None) -> Attempt:
+        lane = self._lane(engine)
+        if lane is None:
+            host = self.fleet.engines[engine].host
+            raise NotLaunchable(engine=engine, why=f"it is an engine of {host}", fix=f"Ask {host}.")
+        model = lane.engine.model or lane.engine.id
+        return Attempt(
+            name=engine,
+            address=self.places.engine(lane.launch),
+            target=asked.path.encode("latin-1"),
+            headers=headers.to_upstream(
+                asked.headers, hop=asked.hop + 1, added=self.places.keys(lane.engine.key)
+            ),
+            body=self._body(asked, model, found, engine),
+            lane=lane,
+            ask=self._ask(engine, asked, found),
+            wait_s=asked.wait_s,
+            silence_s=self._silence(found),
+        )
+
+    def _upstream(self, target: UpstreamTarget, asked: Asked, found: Route) -> Attempt:
+        upstream = self.fleet.upstreams[target.upstream]
+        self.backoff.check(upstream.name)
+        return Attempt(
+            name=upstream.name,
+            address=self.places.upstream(upstream),
+            target=self.places.path(upstream, asked.path),
+            headers=headers.to_upstream(
+                asked.headers, hop=asked.hop + 1, added=self.places.keys(upstream.key)
+            ),
+            body=self._body(asked, target.model or asked.model, found, upstream.name),
+            silence_s=self._silence(found),
+        )
+
+    def _body(self, asked: Asked, model: str, found: Route | None, target: str) -> bytes:
+        """The body as the target gets it: only the model's value and configured patches change (GW-11)."""
+        patch = found.patches.get(target) if found is not None else None
+        if not patch:
+            return asked.body if model == asked.model else edit.replace_model(asked.body, asked.span, model)
+        where = bodies.locate(asked.body)
+        return edit.apply(
+            asked.body, [edit.model_edit(asked.span, model), *edit.patch_edits(asked.body, where, patch)]
+        )
+
+    def _ask(self, engine: EngineId, asked: Asked, found: Route | None) -> Ask:
+        return Ask(
+            engine=engine,
+            cause=Cause.REQUEST,
+            requester=asked.requester,
+            route=found.name if found is not None else None,
+        )
+
+    def _silence(self, found: Route | None) -> float:
+        own = found.silence_s if found is not None else None
+        return self.fleet.gateway.silence_s if own is None else own
+
+    def _lane(self, engine: EngineId) -> Lane | None:
+        return self.engines.lanes.by_id.get(engine)
+
+    def _ready(self, target: Target) -> bool:
+        if isinstance(target, EngineTarget):
+            lane = self._lane(target.engine)
+            return lane is not None and lane.ready
+        return not self.backoff.is_off(target.upstream)
+
+    def _load(self, target: Target) -> int:
+        lane = self._lane(target.engine) if isinstance(target, EngineTarget) else None
+        return len(lane.requests) if lane is not None else 0
+
+
+def _targets(profile: Profile) -> Sequence[Target]:
+    if isinstance(profile, Plain):
+        return profile.targets
+    return (EngineTarget(engine=profile.fast), EngineTarget(engine=profile.large))
+
+
+def _edited(asked: Asked, changes: Sequence[edit.Edit]) -> Asked:
+    """The request after edits; the model's value is found anew, since bytes may have moved."""
+    changed = edit.apply(asked.body, changes)
+    return replace(asked, body=changed, span=bodies.route(changed).span)

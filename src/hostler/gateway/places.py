@@ -1,0 +1,59 @@
+"""Where targets are on the network: addresses, base paths and keys (GW-11, GW-16).
+
+Decides how a URL of the config becomes an address to dial. Nothing here comes from a request.
+"""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from hostler.domain.engine import Launch
+from hostler.domain.fleet import Secret, Upstream
+from hostler.gateway.upstream import Address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Addresses by URL, made once each."""
+
+    known: dict[str, Address] = field(default_factory=dict)
+
+    def engine(self, launch: Launch) -> Address:
+        """Where an engine of this host answers."""
+        return self.at(launch.url)
+
+    def upstream(self, upstream: Upstream) -> Address:
+        """Where an upstream answers."""
+        return self.at(upstream.url)
+
+    def at(self, url: str) -> Address:
+        """The address of a base URL: `http://host:port`, `https://host`, or `unix:/path`."""
+        found = self.known.get(url)
+        if found is None:
+            found = self.known[url] = _address(url)
+        return found
+
+    def path(self, upstream: Upstream, asked: str) -> bytes:
+        """The path below the upstream's base: a base of `…/v1` takes the place of `/v1`."""
+        base = urlsplit(upstream.url).path.rstrip("/")
+        if base.endswith("/v1") and asked.startswith("/v1/"):
+            return (base + asked.removeprefix("/v1")).encode("latin-1")
+        return (base + asked).encode("latin-1")
+
+    def keys(self, key: Secret | None) -> list[tuple[bytes, bytes]]:
+        """The header with the target's own key (GW-11)."""
+        return [] if key is None else [(b"authorization", f"Bearer {key.value}".encode("latin-1"))]
+
+
+def _address(url: str) -> Address:
+    if url.startswith("unix:"):
+        return Address(unix=url.removeprefix("unix:"))
+    parts = urlsplit(url)
+    secure = parts.scheme == "https"
+    return Address(
+        host=parts.hostname or "",
+        port=parts.port or (443 if secure else 80),
+        tls=ssl.create_default_context() if secure else None,
+    )

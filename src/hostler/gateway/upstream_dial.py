@@ -1,0 +1,166 @@
+"""How a connection to an upstream is made: names are resolved now, and forbidden addresses are refused.
+
+Decides which addresses are never dialled and how long dialling may take. Does not pool, and knows nothing of
+HTTP. What was checked is what is dialled: the name is resolved here, once, and the socket connects to the
+numbers, so that a name which answers differently a moment later (DNS rebinding) changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import socket
+from collections.abc import Callable
+from typing import cast
+
+from hostler.gateway.upstream_link import Link
+from hostler.gateway.upstream_wire import Address, UpstreamForbidden, UpstreamUnreachable
+
+CONNECT_S = 0.8
+"""Seconds to resolve and connect: an upstream that is down is told in under one second (GW-14)."""
+
+TLS_S = 3.0
+"""Seconds more for the TLS handshake of a connection that stands."""
+
+_METADATA = frozenset(
+    ipaddress.ip_address(text)
+    for text in (
+        "169.254.169.254",
+        "169.254.170.2",
+        "169.254.170.23",
+        "100.100.100.200",
+        "192.0.0.192",
+        "fd00:ec2::254",
+        "fd00:ec2::23",
+        "fd20:ce::254",
+    )
+)
+"""Where clouds hand out a machine's credentials: never an engine, always a prize (GW-16)."""
+
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+Where = tuple[str, int] | tuple[str, int, int, int]
+Info = tuple[socket.AddressFamily, Where]
+
+
+def is_forbidden(host: str) -> bool:
+    """Whether the numeric address `host` is a metadata service, also when IPv6 wraps the IPv4 one."""
+    ip = ipaddress.ip_address(host.partition("%")[0])
+    return ip in _METADATA or any(inner in _METADATA for inner in _wrapped(ip))
+
+
+def _wrapped(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
+    """The IPv4 addresses that an IPv6 one stands for: mapped, 6to4, Teredo, NAT64, and compatible."""
+    if isinstance(ip, ipaddress.IPv4Address):
+        return []
+    found = [inner for inner in (ip.ipv4_mapped, ip.sixtofour) if inner is not None]
+    if ip.teredo is not None:
+        found += ip.teredo
+    if ip in _NAT64 or int(ip) >> 32 == 0:
+        found.append(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
+    return found
+
+
+async def dial(address: Address, make: Callable[[], Link], connect_s: float = CONNECT_S) -> Link:
+    """Connect to `address` and return the link that `make` made, within `connect_s` seconds (TLS apart).
+
+    Raises UpstreamForbidden and UpstreamUnreachable. A cancelled dial leaves no socket behind.
+    """
+    try:
+        if address.unix is not None:
+            async with asyncio.timeout(connect_s):
+                _, link = await asyncio.get_running_loop().create_unix_connection(
+                    make, address.unix, ssl=address.tls, server_hostname=_server_name(address)
+                )
+            return link
+        sock = await _connected(address, connect_s)
+        return await _adopt(address, sock, make)
+    except TimeoutError:
+        raise UpstreamUnreachable(address, f"no connection within {connect_s:g} s") from None
+    except UnicodeError:
+        raise UpstreamUnreachable(address, "the host name cannot be looked up") from None
+    except OSError as error:
+        raise UpstreamUnreachable(address, _reason(error)) from None
+
+
+def _reason(error: OSError) -> str:
+    """The system's words for a failure; asyncio's own texts repeat the address instead."""
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return error.strerror or str(error) or type(error).__name__
+
+
+async def _adopt(address: Address, sock: socket.socket, make: Callable[[], Link]) -> Link:
+    """Give a connected socket to the loop, with TLS where the address asks for it."""
+    try:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        _, link = await asyncio.get_running_loop().create_connection(
+            make,
+            sock=sock,
+            ssl=address.tls,
+            server_hostname=_server_name(address),
+            ssl_handshake_timeout=TLS_S if address.tls is not None else None,
+        )
+    except BaseException:
+        sock.close()
+        raise
+    return link
+
+
+def _server_name(address: Address) -> str | None:
+    """The name to ask TLS for; None without TLS, as asyncio wants it."""
+    if address.tls is None:
+        return None
+    return address.name.partition(":")[0] if address.name is not None else address.host or "localhost"
+
+
+async def _connected(address: Address, connect_s: float) -> socket.socket:
+    """A socket connected to the first address of the name that accepts; time left is shared among them."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + connect_s
+    async with asyncio.timeout(connect_s):
+        infos = await _resolve(address)
+    failure: OSError = OSError("the name has no address")
+    for left, (family, where) in zip(range(len(infos), 0, -1), infos, strict=True):
+        sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        sock.settimeout(0)
+        try:
+            async with asyncio.timeout((deadline - loop.time()) / left):
+                await loop.sock_connect(sock, where)
+        except OSError as error:
+            sock.close()
+            failure = error
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return sock
+    raise failure
+
+
+async def _resolve(address: Address) -> list[Info]:
+    """The numeric addresses of the host, none of them forbidden. A name may only resolve to allowed ones."""
+    found = _numeric(address) or await _looked_up(address)
+    if any(is_forbidden(where[0]) for _, where in found):
+        raise UpstreamForbidden(address, "a cloud's metadata service is never an upstream")
+    return found
+
+
+def _numeric(address: Address) -> list[Info]:
+    """The address itself when it is written in numbers (without a zone): no thread need look it up."""
+    try:
+        ip = ipaddress.ip_address(address.host)
+    except ValueError:
+        return []
+    if isinstance(ip, ipaddress.IPv4Address):
+        return [(socket.AF_INET, (str(ip), address.port))]
+    return [] if ip.scope_id else [(socket.AF_INET6, (str(ip), address.port, 0, 0))]
+
+
+async def _looked_up(address: Address) -> list[Info]:
+    """What the system's resolver says of the host; other spellings of numbers (0x7f.1) come out plain."""
+    loop = asyncio.get_running_loop()
+    infos = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    inet = (socket.AF_INET, socket.AF_INET6)
+    return [(family, cast("Where", where)) for family, _, _, _, where in infos if family in inet]

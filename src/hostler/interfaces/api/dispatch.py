@@ -1,0 +1,114 @@
+"""How a call becomes an answer: guard, key, form, Idempotency-Key, handler; every refusal in one form.
+
+Decides the order of these checks and what a caller is told of a bug: an id and nothing else. The same
+for every endpoint; what an endpoint does is its handler's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from hostler.domain.errors import Internal, MethodNotAllowed, Refusal
+from hostler.domain.values import Requester, requester
+from hostler.interfaces.api.answers import refused
+from hostler.interfaces.api.endpoint import Call, Endpoint
+from hostler.interfaces.api.forms import query_from, read_body
+from hostler.interfaces.api.idempotency import HEADER, Repeats
+from hostler.services.browser_guard import BrowserGuard
+from hostler.services.control import Control
+from hostler.services.keys import Principal
+from hostler.wire.values import request_from
+
+log: Final = logging.getLogger("hostler.api")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dispatch:
+    """All endpoints of one path, by method: an ASGI application."""
+
+    control: Control
+    guard: BrowserGuard
+    repeats: Repeats
+    path: str
+    endpoints: Mapping[str, Endpoint]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one call."""
+        request = Request(scope, receive)
+        response = await self.answer(request)
+        await response(scope, receive, send)
+
+    async def answer(self, request: Request) -> Response:
+        """The answer, or the refusal; never raises but for a caller that went away."""
+        endpoint = self.endpoints.get("GET" if request.method == "HEAD" else request.method)
+        flat = endpoint is not None and endpoint.flat
+        try:
+            guarded(self.guard, request)
+            if endpoint is None:
+                raise self._not_allowed(request.method)
+            return await self._act(endpoint, request)
+        except Refusal as refusal:
+            return refused(refusal, flat=flat)
+        except ClientDisconnect:
+            # It left while it sent its body: nobody hears this answer, and nothing was done.
+            return Response(status_code=400)
+        except Exception:
+            # A bug of any kind is told by an id; its cause stays in the log.
+            failure = Internal(id=self.control.requests.ids.new("err"))
+            log.exception("%s in %s %s", failure.id, request.method, self.path)
+            return refused(failure, flat=flat)
+
+    async def _act(self, endpoint: Endpoint, request: Request) -> Response:
+        who = self.control.keyring.check(key_of(request), endpoint.scope)
+        body = await read_body(request) if endpoint.changes else b""
+        call = Call(
+            control=self.control,
+            who=who,
+            by=asked_by(request, who),
+            path=request.path_params,
+            headers=request.headers,
+            sent=request_from(endpoint.body, body),
+            asked=query_from(endpoint.query, request),
+        )
+        key = request.headers.get(HEADER)
+        if key is None or not endpoint.changes:
+            return await endpoint.handler(call)
+        what = f"{request.method} {request.url.path}"
+        return await self.repeats.once(key, who.name, what, body, lambda: endpoint.handler(call))
+
+    def _not_allowed(self, method: str) -> MethodNotAllowed:
+        return MethodNotAllowed(method=method, path=self.path, allowed=", ".join(sorted(self.endpoints)))
+
+
+def guarded(guard: BrowserGuard, request: Request) -> None:
+    """Refuse what a foreign page made a browser send (API-4)."""
+    headers = request.headers
+    guard.check(
+        request.method,
+        host=headers.get("host"),
+        origin=headers.get("origin"),
+        fetch_site=headers.get("sec-fetch-site"),
+    )
+
+
+def key_of(request: Request) -> str | None:
+    """The key that was sent, `Bearer KEY` or the key alone; None without one."""
+    return request.headers.get("authorization") or request.headers.get("x-api-key")
+
+
+def asked_by(request: Request, who: Principal) -> Requester:
+    """Who asks, as the log tells it (HOLD-14)."""
+    headers = request.headers
+    return requester(
+        ip=request.client.host if request.client is not None else None,
+        ua=headers.get("user-agent"),
+        client=headers.get("x-hostler-client") or headers.get("x-crow-client"),
+        key=who.name,
+    )

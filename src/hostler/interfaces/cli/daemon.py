@@ -1,0 +1,83 @@
+"""The daemon as commands see it: the client of `hostler.client`, and answers as values (INTERFACE-3).
+
+Decides how a path is put together, how a list is read to its end, and what an answer that does not fit
+means. Which daemon and which key is the client's decision.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Final, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from hostler.client import Client, find_daemon
+from hostler.domain.errors import CursorReset, DaemonUnreachable, ScheduleUnavailable
+
+Model = TypeVar("Model")
+
+SCHEDULE: Final = "/gateway/schedule"
+SLACK_S: Final = 30.0
+"""How much longer than the daemon was asked to take an answer may be on its way."""
+
+
+def connected() -> Client:
+    """A client of this user's daemon; close it, or use it in `with`. Refuses `daemon_unreachable`."""
+    return Client(find_daemon(os.environ))
+
+
+def at(path: str, *parts: str) -> str:
+    """`path` with `parts` below it, each quoted whole: a name may hold anything, a slash too (GW-2)."""
+    return "/".join([path, *(quote(part, safe="") for part in parts)])
+
+
+def answer(raw: object, model: type[Model]) -> Model:
+    """The answer as `model`; keys of a newer daemon are passed over.
+
+    Refuses `daemon_unreachable` when it does not fit: what answers there is no daemon of this version.
+    """
+    try:
+        return msgspec.convert(raw, model)
+    except msgspec.ValidationError as error:
+        raise DaemonUnreachable(
+            url=find_daemon(os.environ).url, why=f"its answer is not of this version: {error}"
+        ) from error
+
+
+def pages(client: Client, path: str, name: str) -> Mapping[str, object]:
+    """The whole list `name` at `path`: the first answer with the rows of every page in it."""
+    first = _object(client.get(path))
+    rows, cursor = _rows(first, name), first.get("next")
+    while cursor is not None:
+        page = _object(client.get(path, {"cursor": cursor}))
+        rows, cursor = [*rows, *_rows(page, name)], page.get("next")
+    return {**first, name: rows, "next": None}
+
+
+def cursor_now(client: Client) -> str | None:
+    """Where the event log stands; None while it cannot be written."""
+    try:
+        cursor = _object(client.get(SCHEDULE)).get("cursor")
+    except ScheduleUnavailable:
+        return None
+    return cursor if isinstance(cursor, str) else None
+
+
+def next_cursor(client: Client, cursor: str, wait_s: float) -> str | None:
+    """The cursor after the next event, or as it was after `wait_s`; None when the log must be read anew."""
+    asked = {"since": cursor, "wait": wait_s}
+    try:
+        found = _object(client.get(SCHEDULE, asked, timeout_s=wait_s + SLACK_S)).get("cursor")
+    except (CursorReset, ScheduleUnavailable):
+        return None
+    return found if isinstance(found, str) else None
+
+
+def _object(raw: object) -> Mapping[str, object]:
+    return answer(raw, dict[str, object])
+
+
+def _rows(page: Mapping[str, object], name: str) -> list[object]:
+    return answer(page.get(name), list[object])

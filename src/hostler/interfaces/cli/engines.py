@@ -1,0 +1,240 @@
+"""The commands about engines: list them, start and stop them, read their logs, ask why not.
+
+Decides the words for people. What an engine does is the daemon's decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final
+
+import msgspec
+from cyclopts import Parameter
+
+from hostler.domain.errors import Loading
+from hostler.domain.values import ServingClass, escape_controls, format_duration, format_size, shorten
+from hostler.interfaces.api.shapes import Drained, EngineList, Logs, OneEngine, Why
+from hostler.interfaces.cli.daemon import SLACK_S, answer, at, connected, pages
+from hostler.interfaces.cli.failure import WAIT_TIMED_OUT, fail
+from hostler.interfaces.cli.options import AsJson, Duration
+from hostler.interfaces.cli.output import say, say_json, say_table, until, when
+from hostler.interfaces.cli.progress import while_waiting
+from hostler.services.picture import EngineStatus
+
+PATH: Final = "/v1/hostler/engines"
+COLUMNS: Final = ("ENGINE", "STATE", "SINCE", "BUSY", "IDLE", "MEMORY", "URL", "NOTE")
+DRAIN_S: Final = 60.0
+"""A drain's default deadline (GW-8)."""
+STOP_S: Final = 360.0
+"""A stop may take its engine's stop_timeout (300 s for some) and 30 s for its memory besides."""
+
+EngineName = Annotated[str, Parameter(help="Its id; `hostler engines` lists them.")]
+Timeout = Annotated[Duration, Parameter(help="How long requests under way may finish, such as 60s.")]
+
+
+def engines(*, json: AsJson = False) -> int:
+    """List the engines of this host with their state and why one cannot start."""
+    with connected() as client:
+        raw = pages(client, PATH, "engines")
+    if json:
+        say_json(raw)
+    else:
+        shown = answer(raw, EngineList)
+        say_table(COLUMNS, rows(shown.engines, shown.at), empty="There are no engines here.")
+    return 0
+
+
+def start(
+    engine: EngineName,
+    /,
+    *,
+    override: Annotated[
+        ServingClass | None, Parameter(help="The serving class that you take upon yourself.")
+    ] = None,
+    timeout: Annotated[Duration | None, Parameter(help="How long to wait; the start goes on.")] = None,
+    json: AsJson = False,
+) -> int:
+    """Start an engine and wait until it is ready. Ready already is a success."""
+    body: dict[str, object] = {} if override is None else {"override": override.value}
+    if timeout is not None:
+        body["wait_s"] = timeout
+    with connected() as client:
+        longest = None if timeout is None else timeout + SLACK_S
+        path = at(PATH, engine, "start")
+        raw = while_waiting(client, engine, lambda: client.post(path, body, timeout_s=longest))
+    shown = answer(raw, OneEngine).engine
+    if shown.state != "ready":
+        return fail(_not_yet(shown), as_json=json, code=WAIT_TIMED_OUT)
+    if json:
+        say_json(raw)
+    else:
+        took = f" after {format_duration(shown.load_s)}" if shown.load_s is not None else ""
+        say(f"{shorten(engine)} is ready{took}.")
+    return 0
+
+
+def _not_yet(shown: EngineStatus) -> Loading:
+    progress = shown.starting
+    return Loading(
+        engine=shorten(shown.id),
+        elapsed_s=progress.elapsed_s if progress is not None else 0,
+        budget_s=progress.budget_s if progress is not None else 0,
+    )
+
+
+def stop(
+    engine: EngineName,
+    /,
+    *,
+    timeout: Timeout = DRAIN_S,
+    now: Annotated[bool, Parameter(negative="", show_default=False, help="Let nothing finish.")] = False,
+    json: AsJson = False,
+) -> int:
+    """Stop an engine: no new requests, those under way may finish, then it goes."""
+    return _change(engine, "stop", {"timeout_s": timeout, "now": now}, "is stopped", as_json=json)
+
+
+def drain(engine: EngineName, /, *, timeout: Timeout = DRAIN_S, json: AsJson = False) -> int:
+    """Let an engine finish what it has and take nothing new until `resume`; at the deadline end the rest."""
+    with connected() as client:
+        raw = client.post(at(PATH, engine, "drain"), {"timeout_s": timeout}, timeout_s=timeout + STOP_S)
+    if json:
+        say_json(raw)
+        return 0
+    ended = answer(raw, Drained).ended
+    rest = f"; {ended} were ended at the deadline" if ended else ""
+    say(f"{shorten(engine)} is drained{rest}. `hostler resume {shorten(engine)}` lets requests in again.")
+    return 0
+
+
+def suspend(engine: EngineName, /, *, timeout: Timeout = DRAIN_S, json: AsJson = False) -> int:
+    """Stop an engine and keep it stopped, across restarts, until `resume`."""
+    return _change(engine, "suspend", {"timeout_s": timeout}, "is suspended", as_json=json)
+
+
+def resume(engine: EngineName, /, *, json: AsJson = False) -> int:
+    """Let a suspended engine start again, and a draining one take requests again."""
+    return _change(engine, "resume", {}, "may run again", as_json=json)
+
+
+def clear(engine: EngineName, /, *, json: AsJson = False) -> int:
+    """Let a failed engine be tried again at once."""
+    return _change(engine, "clear", {}, "may be tried again", as_json=json)
+
+
+def _change(engine: str, verb: str, body: Mapping[str, object], done: str, *, as_json: bool) -> int:
+    timeout = body.get("timeout_s")
+    longest = STOP_S + (timeout if isinstance(timeout, float) else 0.0)
+    with connected() as client:
+        raw = client.post(at(PATH, engine, verb), body, timeout_s=longest)
+    if as_json:
+        say_json(raw)
+    else:
+        say(f"{shorten(engine)} {done}.")
+    return 0
+
+
+def logs(
+    engine: EngineName,
+    /,
+    *,
+    follow: Annotated[
+        bool, Parameter(name=["--follow", "-f"], negative="", show_default=False, help="Go on with it.")
+    ] = False,
+    lines: Annotated[int, Parameter(name=["--lines", "-n"], help="How many of the last lines.")] = 100,
+    json: AsJson = False,
+) -> int:
+    """Print an engine's last log lines; control characters are shown, not sent to the terminal."""
+    query = {"lines": lines}
+    with connected() as client:
+        if follow:
+            for sent in client.events(at(PATH, engine, "logs"), {**query, "follow": True}):
+                if sent.data:
+                    _say_line(engine, msgspec.json.decode(sent.data), as_json=json)
+            return 0
+        raw = client.get(at(PATH, engine, "logs"), query)
+    if json:
+        say_json(raw)
+    else:
+        for line in answer(raw, Logs).lines:
+            say(escape_controls(line))
+    return 0
+
+
+def _say_line(engine: str, line: object, *, as_json: bool) -> None:
+    if as_json:
+        say_json({"engine": engine, "line": line})
+    else:
+        say(escape_controls(str(line)))
+
+
+def why(
+    engine: EngineName,
+    /,
+    *,
+    override: Annotated[ServingClass | None, Parameter(help="As which class it would be started.")] = None,
+    json: AsJson = False,
+) -> int:
+    """Print every check of the gate in order with its result. Starts nothing."""
+    query = {} if override is None else {"override": override.value}
+    with connected() as client:
+        raw = client.get(at(PATH, engine, "why"), query)
+    if json:
+        say_json(raw)
+        return 0
+    shown = answer(raw, Why)
+    verdict = "would start now" if shown.allowed else "would not start now"
+    say(f"{shorten(engine)} is {shown.state} and {verdict}.")
+    say()
+    checks = [(it.name, it.result.value, it.text) for it in shown.checks]
+    say_table(("CHECK", "RESULT", "WHY"), checks, empty="There are no checks.")
+    return 0
+
+
+def rows(engines: Sequence[EngineStatus], now: str) -> list[tuple[str, ...]]:
+    """One row per engine under `COLUMNS`."""
+    return [
+        (
+            it.id,
+            it.state,
+            when(it.since, now),
+            str(it.in_flight) if it.state in ("ready", "draining") else "-",
+            format_duration(it.idle_s) if it.idle_s is not None else "-",
+            _memory(it),
+            it.url,
+            "; ".join(_notes(it, now)),
+        )
+        for it in engines
+    ]
+
+
+def _memory(it: EngineStatus) -> str:
+    """What it takes: measured while it is up, else what it needs; `?` marks a need nobody knows (MEM-5)."""
+    steady, peak, claim = (
+        sum(sizes.values()) for sizes in (it.memory.steady, it.memory.peak, it.memory.claim)
+    )
+    if it.state in ("ready", "draining") and steady:
+        return format_size(steady)
+    need = max(peak, claim)
+    return f"needs {format_size(need)}" if need else "?"
+
+
+def _notes(it: EngineStatus, now: str) -> list[str]:
+    notes = []
+    if it.suspended_by:
+        notes.append(f"suspended by {', '.join(it.suspended_by)}")
+    if it.blocked is not None:
+        notes.append(f"blocked: {it.blocked.code} {until(it.blocked.until, now)}")
+    if it.starting is not None:
+        notes.append(it.starting.text)
+    if it.why:
+        notes.append(it.why)
+    if it.memory.residue is not None:
+        notes.append(f"{it.memory.residue} of its memory is not back")
+    if it.serving_class != ServingClass.RESIDENT:
+        notes.append(it.serving_class)
+    if it.essential:
+        notes.append("essential")
+    if not it.enabled:
+        notes.append("disabled")
+    return notes

@@ -1,0 +1,193 @@
+"""The command line: which commands there are, and how a call of one ends.
+
+Decides names, help and examples, and that every failure is one error line and one hint line with its exit
+code. What a command does is in its own module, loaded when it is called (PERF-11).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from cyclopts import App, CycloptsError
+
+from hostler import __version__
+from hostler.domain.errors import Refusal
+from hostler.interfaces.cli.failure import BROKEN_PIPE, INTERRUPTED, fail, usage
+from hostler.services.config_parts import ConfigParts
+from hostler.services.holds_offline import BoxParts
+from hostler.services.serving import ServeParts
+
+
+class Bootstrap(Protocol):
+    """What builds the parts of commands that need no daemon (INTERFACE-3), each when it is asked for."""
+
+    def box(self) -> BoxParts:
+        """For `hostler box`. Refusals: invalid_config, hold_path_unusable."""
+        ...
+
+    def config(self) -> ConfigParts:
+        """For `hostler config` and `hostler paths`."""
+        ...
+
+    def serving(self) -> ServeParts:
+        """For `hostler serve`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One command: where its function or its own app is. An app has its examples itself."""
+
+    name: str
+    path: str
+    help: str
+    example: str = ""
+
+
+_HERE: Final = "hostler.interfaces.cli"
+
+COMMANDS: Final = (
+    Command(
+        name="serve",
+        path=f"{_HERE}.serve:serve",
+        help="Run the daemon of this host in the foreground.",
+        example="hostler serve --config hostler.yaml",
+    ),
+    Command(
+        name="status",
+        path=f"{_HERE}.status:status",
+        help="Show what runs, what is held, and how the daemon is.",
+        example="hostler status --watch",
+    ),
+    Command(
+        name="engines",
+        path=f"{_HERE}.engines:engines",
+        help="List the engines of this host.",
+        example="hostler engines --json",
+    ),
+    Command(
+        name="start",
+        path=f"{_HERE}.engines:start",
+        help="Start an engine and wait until it is ready.",
+        example="hostler start large-14b --timeout 5m",
+    ),
+    Command(
+        name="stop",
+        path=f"{_HERE}.engines:stop",
+        help="Stop an engine.",
+        example="hostler stop large-14b --timeout 30s",
+    ),
+    Command(
+        name="drain",
+        path=f"{_HERE}.engines:drain",
+        help="Let an engine finish what it has and take nothing new.",
+        example="hostler drain large-14b --timeout 2m",
+    ),
+    Command(
+        name="suspend",
+        path=f"{_HERE}.engines:suspend",
+        help="Stop an engine and keep it stopped.",
+        example="hostler suspend large-14b",
+    ),
+    Command(
+        name="resume",
+        path=f"{_HERE}.engines:resume",
+        help="Let a suspended or draining engine run again.",
+        example="hostler resume large-14b",
+    ),
+    Command(
+        name="clear",
+        path=f"{_HERE}.engines:clear",
+        help="Let a failed engine be tried again at once.",
+        example="hostler clear large-14b",
+    ),
+    Command(
+        name="logs",
+        path=f"{_HERE}.engines:logs",
+        help="Print an engine's last log lines.",
+        example="hostler logs large-14b -f -n 50",
+    ),
+    Command(
+        name="why",
+        path=f"{_HERE}.engines:why",
+        help="Print why an engine would start, or not.",
+        example="hostler why large-14b",
+    ),
+    Command(name="routes", path=f"{_HERE}.routes:app", help="Show where each route leads, or switch one."),
+    Command(
+        name="requests",
+        path=f"{_HERE}.requests:requests",
+        help="List the inference requests under way.",
+        example="hostler requests --json",
+    ),
+    Command(
+        name="cancel",
+        path=f"{_HERE}.requests:cancel",
+        help="End a request under way.",
+        example="hostler cancel rq_01jz0000000000000000000000",
+    ),
+    Command(
+        name="schedule",
+        path=f"{_HERE}.schedule:schedule",
+        help="Show the schedule, or what happened since a cursor.",
+        example="hostler schedule --follow --json",
+    ),
+    Command(name="box", path=f"{_HERE}.box:app", help="Hold this box, or see who does. Needs no daemon."),
+    Command(name="config", path=f"{_HERE}.config:app", help="Check and show the config."),
+    Command(name="paths", path=f"{_HERE}.paths:app", help="Show where everything is."),
+)
+
+
+def build() -> App:
+    """The command line with every command by its path: none is imported yet."""
+    app = App(
+        name="hostler",
+        help="Looks after the inference engines of a few GPU boxes. For example: hostler status",
+        version=f"hostler {__version__}",
+        help_formatter="default" if sys.stdout.isatty() else "plain",
+    )
+    for it in COMMANDS:
+        epilogue = {"help_epilogue": f"Example: {it.example}"} if it.example else {}
+        app.command(it.path, name=it.name, help=it.help, **epilogue)
+    return app
+
+
+def run(arguments: Sequence[str], bootstrap: Bootstrap) -> int:
+    """Run one command; its exit code (INTERFACE-4)."""
+    as_json = "--json" in arguments
+    try:
+        command, bound, ignored = build().parse_args(list(arguments), print_error=False, exit_on_error=False)
+        parts = {name: _part(bootstrap, wanted) for name, wanted in ignored.items()}
+        return _code(command, bound.args, {**bound.kwargs, **parts})
+    except CycloptsError as error:
+        words = " ".join(["hostler", *(error.command_chain or ())])
+        return usage(str(error).strip(), f"`{words} --help` shows how it is used.", as_json=as_json)
+    except Refusal as refusal:
+        return fail(refusal, as_json=as_json)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # What is still buffered would raise again when Python closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+
+
+def _code(command: Callable[..., object], args: Sequence[object], options: dict[str, object]) -> int:
+    """The command's exit code; help and version give none, which is 0."""
+    code = command(*args, **options)
+    return code if isinstance(code, int) else 0
+
+
+def _part(bootstrap: Bootstrap, wanted: type) -> object:
+    """The part that a command's parameter asks for by its type."""
+    if wanted is BoxParts:
+        return bootstrap.box()
+    if wanted is ConfigParts:
+        return bootstrap.config()
+    if wanted is ServeParts:
+        return bootstrap.serving()
+    raise TypeError(f"no part of the bootstrap is a {wanted!r}")

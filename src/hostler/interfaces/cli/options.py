@@ -1,0 +1,35 @@
+"""Options that commands share: how they are written and what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from cyclopts import Parameter, Token
+
+from hostler.domain.values import format_duration, parse_duration
+
+AsJson = Annotated[
+    bool,
+    Parameter(
+        name="--json",
+        negative="",
+        show_default=False,
+        help="Answer with one JSON document, as the API gives it.",
+    ),
+]
+"""Every command has it (INTERFACE-2)."""
+
+
+def seconds_of(type_: object, tokens: Sequence[Token]) -> float:
+    """The seconds of `90s`, `15m`, `2h30m`. ValueError for anything else, told as a usage error."""
+    del type_
+    return parse_duration(tokens[0].value)
+
+
+def _in_words(seconds: float | None) -> str:
+    return "" if seconds is None else format_duration(seconds)
+
+
+Duration = Annotated[float, Parameter(converter=seconds_of, metavar="DURATION", show_default=_in_words)]
+"""A duration as the config writes them (CONF-1)."""

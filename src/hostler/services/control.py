@@ -1,0 +1,39 @@
+"""What the control API is made of: the services that its endpoints call.
+
+Decides nothing: it is the one value that `interfaces.api.create_app` takes, built by the bootstrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hostler.domain.fleet import Fleet
+from hostler.services.engines import Engines
+from hostler.services.feed import Feed
+from hostler.services.holds import Holds
+from hostler.services.keys import Keyring
+from hostler.services.needs import Clock
+from hostler.services.requests import Requests
+from hostler.services.routes import Routes
+from hostler.services.status import Status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """The services of one daemon. `metrics` renders the exposition text of METRIC-1.
+
+    `names` are this machine's own, under which a browser may reach it beside those of the config (API-4).
+    """
+
+    fleet: Fleet
+    engines: Engines
+    routes: Routes
+    requests: Requests
+    holds: Holds
+    feed: Feed
+    keyring: Keyring
+    status: Status
+    clock: Clock
+    metrics: Callable[[], bytes]
+    names: frozenset[str] = frozenset()

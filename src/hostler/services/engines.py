@@ -1,0 +1,158 @@
+"""Engines: what callers may want of an engine of this host, each safe to ask for in any state (ENG-1).
+
+Decides nothing by itself: callers say what they want, the machine, the gate and the planner decide.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hostler.domain.engine import (
+    BecameReady,
+    Cleared,
+    Failed,
+    Found,
+    Readiness,
+    State,
+    Stopped,
+    judge,
+)
+from hostler.domain.errors import OrchestrationDisabled
+from hostler.domain.gate import Ask, Check
+from hostler.domain.values import Requester
+from hostler.services.gate import Gate
+from hostler.services.lanes import Lane, Lanes
+from hostler.services.measure import Measure
+from hostler.services.needs import Clock, Driver
+from hostler.services.starting import Starting
+from hostler.services.stopping import DRAIN_S, Stopping
+from hostler.services.suspensions import Suspensions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engines:
+    """The engines of this host."""
+
+    lanes: Lanes
+    gate: Gate
+    starting: Starting
+    stopping: Stopping
+    suspensions: Suspensions
+    measure: Measure
+    drivers: Mapping[str, Driver]
+    clock: Clock
+
+    async def ensure_ready(self, engine: str, ask: Ask, *, wait_s: float) -> Lane:
+        """The engine's lane once it is ready; see `Starting.ensure_ready` for the refusals."""
+        lane = self.lanes.get(engine)
+        await self.starting.ensure_ready(lane, ask, wait_s=wait_s)
+        return lane
+
+    async def stop(
+        self, engine: str, by: Requester, *, timeout_s: float = DRAIN_S, now: bool = False
+    ) -> None:
+        """Drain up to `timeout_s`, end what is left with an error frame, stop (ENG-6, GW-8).
+
+        `now` drains nothing. A start under way is cancelled. Stopped already is a success. Refuses
+        `orchestration_disabled`, `not_launchable` (external), `stop_unverified`, `memory_residue`.
+        """
+        lane = self.lanes.get(engine)
+        self._ours(lane)
+        if not now and lane.requests:
+            await self.stopping.drain(lane, timeout_s=timeout_s, actor=by.tag())
+        await self.stopping.stop(lane, actor=by.tag(), why=f"stopped by {by.tag()}", now=now)
+
+    async def drain(self, engine: str, by: Requester, *, timeout_s: float = DRAIN_S) -> int:
+        """Take no new requests and let those under way finish; at the deadline end them (GW-8).
+
+        Returns how many were ended with an error frame. The engine stays DRAINING until `resume`,
+        a stop, or the daemon's end.
+        """
+        lane = self.lanes.get(engine)
+        self._ours(lane)
+        if await self.stopping.drain(lane, timeout_s=timeout_s, actor=by.tag()):
+            return 0
+        left = len(lane.requests)
+        await self.stopping.cut(lane, self.stopping.drained(lane, timeout_s))
+        return left
+
+    async def suspend(self, engine: str, by: Requester, *, timeout_s: float = DRAIN_S) -> None:
+        """Keep it stopped until `resume`, across restarts: recorded first, then stopped (NODE-5)."""
+        lane = self.lanes.get(engine)
+        self._ours(lane)
+        await asyncio.to_thread(self.suspensions.add, lane, person(by))
+        await self.stop(engine, by, timeout_s=timeout_s)
+
+    async def resume(self, engine: str, by: Requester) -> None:
+        """Take away the suspensions of people, and let a draining engine take requests again."""
+        lane = self.lanes.get(engine)
+        self._ours(lane)
+        await asyncio.to_thread(self.suspensions.remove, lane)
+        self.stopping.undrain(lane, actor=by.tag())
+
+    def clear(self, engine: str, by: Requester) -> None:
+        """Let a failed engine be tried again at once (ENG-3). Not failed: nothing to do."""
+        lane = self.lanes.get(engine)
+        lane.attempts = 0
+        if lane.state is State.FAILED and lane.run is None:
+            self.lanes.move(lane, Cleared(engine=lane.engine.id, at=self.clock.now()), actor=by.tag())
+
+    def why(self, engine: str, ask: Ask) -> tuple[Check, ...]:
+        """Every check of the gate in order with its result; starts nothing (GATE-2)."""
+        self.lanes.get(engine)
+        return self.gate.explain(ask)
+
+    def tail(self, engine: str, lines: int) -> list[str]:
+        """The engine's last log lines, oldest first, as it wrote them (ENG-12)."""
+        lane = self.lanes.get(engine)
+        return self.drivers[lane.launch.driver].tail(lane.launch, lines)
+
+    async def adopt(self, lane: Lane) -> None:
+        """Find what an earlier daemon left running, by its recorded identity (ENG-7).
+
+        Ready as itself: taken over. Loading still: waited for like a start of ours. Anything else that
+        is alive and ours: stopped. Not alive: stopped is what it is.
+        """
+        self.suspensions.recall(lane)
+        self.measure.recall(lane)
+        driver = self.drivers[lane.launch.driver]
+        run = await driver.adopt(lane.launch)
+        if run is None:
+            return
+        lane.run = run
+        self.lanes.move(lane, Found(engine=lane.engine.id, at=self.clock.now()))
+        await self._first_look(lane)
+
+    async def _first_look(self, lane: Lane) -> None:
+        driver = self.drivers[lane.launch.driver]
+        deadline = self.clock.elapsed() + self.starting.budget_s(lane)
+        while True:
+            probe = await driver.probe(lane.launch, lane.run)
+            verdict = judge(probe, health=lane.launch.health, model=lane.launch.model)
+            if verdict is Readiness.READY:
+                self.lanes.move(lane, BecameReady(engine=lane.engine.id, at=self.clock.now()))
+                return
+            if verdict is Readiness.DEAD:
+                lane.run = None
+                self.lanes.move(lane, Stopped(engine=lane.engine.id, at=self.clock.now()))
+                return
+            late = self.clock.elapsed() >= deadline
+            if late or verdict not in (Readiness.LOADING, Readiness.UNREACHABLE):
+                why = f"found running but {verdict}: {probe.detail}"
+                self.lanes.move(lane, Failed(engine=lane.engine.id, at=self.clock.now(), why=why))
+                return
+            await self.clock.sleep(0.25)
+
+    def _ours(self, lane: Lane) -> None:
+        off = self.gate.orchestration_off()
+        if off is not None:
+            raise OrchestrationDisabled(host=lane.engine.host, why=off)
+        self.gate.startable(lane)
+
+
+def person(by: Requester) -> str:
+    """The owner of a suspension that a person makes: `person:NAME`."""
+    name = by.client if by.client != "-" else by.key if by.key != "-" else "cli"
+    return f"person:{name}"

@@ -1,0 +1,200 @@
+"""The gate's service: gathers the facts, asks `domain.gate`, and tells who was refused (GATE-1, HOLD-14).
+
+Decides which facts are read when: the cheap ones first, so that a refusal by class, suspension or hold
+never waits for the machine to be read. Starts and stops nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hostler.domain import eviction, gate
+from hostler.domain.engine import State
+from hostler.domain.errors import NotLaunchable, Refusal
+from hostler.domain.events import Event
+from hostler.domain.eviction import Eviction, Running
+from hostler.domain.fleet import DriverKind, frozen
+from hostler.domain.gate import Allow, Ask, Check, Facts, Live
+from hostler.domain.memory import Pools, effective_need, never_fits
+from hostler.domain.values import EngineId
+from hostler.services.holds import Holds
+from hostler.services.lanes import Lane, Lanes
+from hostler.services.needs import Clock, Events, MemoryReader, Models, PortTable, Programs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """Whether an engine of this host may start. `disabled` is why nothing may, None when it may (GATE-4)."""
+
+    lanes: Lanes
+    holds: Holds
+    memory: MemoryReader
+    ports: PortTable
+    models: Models
+    programs: Programs
+    clock: Clock
+    events: Events
+    disabled: str | None = None
+    deferred: set[tuple[str, str, str]] = field(default_factory=set)
+
+    def orchestration_off(self) -> str | None:
+        """Why nothing is started or stopped on this host; None when it is ours to orchestrate."""
+        if self.disabled is not None:
+            return self.disabled
+        return None if self.lanes.fleet.host.orchestration else "orchestration: false in the config"
+
+    def startable(self, lane: Lane) -> None:
+        """Refuses `not_launchable` for an engine that is only used, never started or stopped by us."""
+        if lane.engine.driver is DriverKind.EXTERNAL:
+            raise NotLaunchable(engine=lane.engine.id, why="it is external: only used, never touched")
+
+    def admit(self, ask: Ask) -> None:
+        """The checks that need no look at the machine; raises the refusal, and tells it (HOLD-14)."""
+        refusal = self.peek(ask)
+        if refusal is not None:
+            self.tell(ask, refusal)
+            raise refusal
+
+    def peek(self, ask: Ask) -> Refusal | None:
+        """As `admit`, but answers instead of raising, and tells nobody."""
+        found = gate.decide(ask, self._cheap(self.lanes.get(ask.engine)))
+        return found if isinstance(found, Refusal) else None
+
+    def probe(self, ask: Ask) -> Refusal | None:
+        """The whole gate as it stands now, live facts too; answers instead of raising, tells nobody."""
+        cheap = self._cheap(self.lanes.get(ask.engine))
+        found = gate.decide(ask, cheap)
+        if isinstance(found, Allow) and cheap.state is not State.READY:
+            found = gate.decide(ask, self._whole(cheap))
+        return found if isinstance(found, Refusal) else None
+
+    def decide(self, ask: Ask) -> Allow:
+        """The whole gate, live; raises the refusal, and tells it."""
+        self.admit(ask)
+        lane = self.lanes.get(ask.engine)
+        found = gate.decide(ask, self._whole(self._cheap(lane)))
+        if isinstance(found, Refusal):
+            self.tell(ask, found)
+            raise found
+        return found
+
+    def explain(self, ask: Ask) -> tuple[Check, ...]:
+        """Every check with its result, live (GATE-2)."""
+        return gate.explain(ask, self._whole(self._cheap(self.lanes.get(ask.engine))))
+
+    def _cheap(self, lane: Lane) -> Facts:
+        engine = lane.engine
+        missing = [name for name in engine.files if self.models.size(name) is None]
+        program = lane.launch.argv[0] if lane.launch.argv else None
+        if program is not None and not self.programs.exists(program, lane.launch.env, lane.launch.cwd):
+            missing.append(program)
+        need = self.need(lane)
+        pools = self._pools() if need and not lane.ready else None
+        host = self.lanes.fleet.host
+        return Facts(
+            engine=engine,
+            here=self.lanes.fleet.here,
+            state=lane.state,
+            orchestration_off=self.orchestration_off(),
+            missing=tuple(missing),
+            never=never_fits(need, host, pools) if need and pools is not None else None,
+            suspended_by=lane.suspended_by,
+            hold=self.holds.view(),
+            now=self.clock.now(),
+        )
+
+    def _whole(self, cheap: Facts) -> Facts:
+        lane = self.lanes.get(cheap.engine.id)
+        need = self.need(lane)
+        plan = eviction.plan(
+            lane.engine,
+            need or {},
+            [self._running(other) for other in self.lanes.by_id.values()],
+            self.lanes.fleet.host,
+            self._pools(),
+            self.clock.elapsed(),
+        )
+        live = Live(
+            port_holder=self._port_holder(lane, plan),
+            port=lane.launch.port,
+            need=need,
+            measuring=self._measuring(lane),
+            eviction=plan,
+        )
+        return Facts(
+            engine=cheap.engine,
+            here=cheap.here,
+            state=cheap.state,
+            orchestration_off=cheap.orchestration_off,
+            missing=cheap.missing,
+            never=cheap.never,
+            suspended_by=cheap.suspended_by,
+            hold=cheap.hold,
+            now=cheap.now,
+            live=live,
+        )
+
+    def _pools(self) -> Pools:
+        """The live readings; a machine that cannot be read has none, and what needs memory is refused."""
+        try:
+            return self.memory.read()
+        except OSError:
+            return {}
+
+    def need(self, lane: Lane) -> Mapping[str, int] | None:
+        """What the engine needs, by pool; None when nobody knows (MEM-2)."""
+        return effective_need(lane.engine.need, lane.peak)
+
+    def _running(self, lane: Lane) -> Running:
+        return Running(
+            engine=lane.engine,
+            state=lane.state,
+            held=lane.taken or self.need(lane) or frozen({}),
+            in_flight=len(lane.requests),
+            used=lane.used,
+            ready_at=lane.ready_at,
+            load_s=lane.load_s or 0.0,
+            changed_at=lane.changed_at,
+        )
+
+    def _port_holder(self, lane: Lane, plan: Eviction | eviction.Cannot) -> str | None:
+        """Who else has the port: nobody when an engine that the plan stops holds it."""
+        if isinstance(plan, Eviction):
+            going = (self.lanes.get(engine) for engine in plan.stop)
+            if any(other.launch.port == lane.launch.port for other in going):
+                return None
+        return self.ports.holder(lane.launch.address, lane.launch.port)
+
+    def _measuring(self, lane: Lane) -> EngineId | None:
+        """Another engine of this host that loads without anybody knowing its need (MEM-2)."""
+        for other in self.lanes.by_id.values():
+            if other is not lane and other.state is State.STARTING and not self.need(other):
+                return other.engine.id
+        return None
+
+    def tell(self, ask: Ask, refusal: Refusal) -> None:
+        """One event for each refused start, with who asked; a timer's once per hold and subject."""
+        view = self.holds.view()
+        if refusal.code == "box_reserved":
+            self.holds.refused(view, ask.engine, ask.requester, ask.cause)
+        if ask.cause.timer:
+            key = (ask.engine, refusal.code, view.identity)
+            if key in self.deferred:
+                return
+            self.deferred.add(key)
+        self.events.emit(
+            Event(
+                type="deferred" if ask.cause.timer else "start_refused",
+                at=self.clock.now(),
+                actor=ask.requester.tag(),
+                subject=frozen({"engine": str(ask.engine), "host": str(self.lanes.fleet.here)}),
+                after=refusal.code,
+                message=str(refusal),
+                facts=frozen({"cause": ask.cause.value, "route": ask.route}),
+            )
+        )
+
+    def forget(self, engine: EngineId | None = None) -> None:
+        """A start succeeded, or a hold ended: the next deferral is told again."""
+        self.deferred.difference_update({key for key in self.deferred if engine is None or key[0] == engine})

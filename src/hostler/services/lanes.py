@@ -1,0 +1,188 @@
+"""Lanes: what this daemon knows of each engine of its host, and the requests that each is serving.
+
+Decides whether a request may enter an engine and when an engine is idle. Does not start or stop
+anything (`services.starting`, `services.stopping`). All methods are called on the one event loop and
+none awaits between a look and the change that follows from it: a request can never enter an engine
+whose stop has begun (ENG-6, GW-8).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from hostler.domain.engine import (
+    BecameReady,
+    Cleared,
+    DrainBegun,
+    DrainEnded,
+    EngineEvent,
+    EngineState,
+    Failed,
+    Found,
+    Launch,
+    Run,
+    StartBegun,
+    State,
+    StopBegun,
+    Stopped,
+    apply,
+)
+from hostler.domain.errors import Draining, EngineNotFound, Refusal
+from hostler.domain.events import Event
+from hostler.domain.fleet import Engine, Fleet, frozen
+from hostler.domain.route import nearest
+from hostler.domain.values import EngineId, Requester
+from hostler.services.needs import Clock, Events
+
+EVENT_TYPES: Mapping[type[EngineEvent], str] = frozen(
+    {
+        StartBegun: "engine_starting",
+        BecameReady: "engine_ready",
+        DrainBegun: "engine_draining",
+        DrainEnded: "engine_drain_ended",
+        StopBegun: "engine_stopping",
+        Stopped: "engine_stopped",
+        Failed: "engine_failed",
+        Found: "engine_found",
+        Cleared: "engine_cleared",
+    }
+)
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class InFlight:
+    """One request under way (GW-9). `cut` ends it with a refusal: an error frame, never a clean end."""
+
+    id: str
+    requester: Requester
+    route: str
+    path: str
+    started: float
+    cut: Callable[[Refusal], None]
+    engine: EngineId | None = None
+    phase: str = "accepted"
+    bytes_in: int = 0
+    bytes_out: int = 0
+    first_byte: float | None = None
+    degraded: str | None = None
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Lane:
+    """One engine of this host. Times are `Clock.elapsed` seconds."""
+
+    engine: Engine
+    launch: Launch
+    status: EngineState
+    run: Run | None = None
+    requests: set[InFlight] = field(default_factory=set)
+    used: float = 0.0
+    ready_at: float | None = None
+    down_since: float = 0.0
+    looked: float = 0.0
+    changed_at: float = 0.0
+    starting: asyncio.Task[None] | None = None
+    stopping: asyncio.Task[None] | None = None
+    waiters: int = 0
+    attempts: int = 0
+    failures: int = 0
+    crashes: int = 0
+    load_s: float | None = None
+    last_lines: tuple[str, ...] = ()
+    activity: float | None = None
+    suspended_by: tuple[str, ...] = ()
+    peak: Mapping[str, int] = field(default_factory=lambda: frozen({}))
+    taken: Mapping[str, int] = field(default_factory=lambda: frozen({}))
+    residue: str | None = None
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def state(self) -> State:
+        """Where the engine is."""
+        return self.status.state
+
+    @property
+    def ready(self) -> bool:
+        """Whether a request may be sent to it now."""
+        return self.status.state is State.READY
+
+    def notify(self) -> None:
+        """Wake everybody who waits for this lane to change."""
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+    def enter(self, request: InFlight) -> None:
+        """Count `request` as this engine's. Refuses `draining` unless the engine is ready."""
+        if not self.ready:
+            raise Draining(engine=self.engine.id, why=f"it is {self.state}", retry_after=1)
+        request.engine = self.engine.id
+        self.requests.add(request)
+
+    def leave(self, request: InFlight, elapsed: float) -> None:
+        """The last byte of `request` went out: idle starts here (ENG-9)."""
+        self.requests.discard(request)
+        self.used = elapsed
+        if not self.requests:
+            self.notify()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lanes:
+    """Every engine of this host, by id, and the one place where an engine's state is moved."""
+
+    fleet: Fleet
+    clock: Clock
+    events: Events
+    by_id: Mapping[EngineId, Lane]
+
+    def get(self, engine: str) -> Lane:
+        """The lane of `engine`. Refuses `engine_not_found`, with the nearest names."""
+        lane = self.by_id.get(EngineId(engine))
+        if lane is None:
+            raise EngineNotFound(engine=engine, nearest=nearest(engine, self.by_id))
+        return lane
+
+    def move(self, lane: Lane, event: EngineEvent, *, actor: str = "daemon", message: str = "") -> None:
+        """Apply `event` to the engine, log it, and wake who waits. Raises IllegalTransition."""
+        before = lane.status.state
+        lane.status = apply(lane.status, event)
+        lane.changed_at = self.clock.elapsed()
+        if before is State.READY or (before is State.DRAINING and not lane.status.state.up):
+            lane.down_since = lane.changed_at
+        if isinstance(event, BecameReady):
+            lane.ready_at = lane.used = lane.changed_at
+            lane.failures = 0
+        why = event.why if isinstance(event, Failed) else message
+        self.events.emit(
+            Event(
+                type=EVENT_TYPES[type(event)],
+                at=event.at,
+                actor=actor,
+                subject=frozen({"engine": lane.engine.id, "host": lane.engine.host}),
+                before=before,
+                after=lane.status.state,
+                message=why,
+            )
+        )
+        lane.notify()
+
+    def give_up(self, lane: Lane, why: str) -> None:
+        """A stopped engine that failed too often is left failed, until its time or `clear` (ENG-3)."""
+        self.move(lane, Failed(engine=lane.engine.id, at=self.clock.now(), why=why))
+
+    async def until(self, lane: Lane, deadline: float, done: Callable[[Lane], bool]) -> bool:
+        """Wait until `done(lane)`, or `deadline` (elapsed seconds) has passed. Whether it was done."""
+        while not done(lane):
+            left = deadline - self.clock.elapsed()
+            if left <= 0:
+                return False
+            changed = asyncio.ensure_future(lane.changed.wait())
+            timer = asyncio.ensure_future(self.clock.sleep(left))
+            try:
+                await asyncio.wait({changed, timer}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                changed.cancel()
+                timer.cancel()
+        return True

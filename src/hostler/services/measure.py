@@ -1,0 +1,120 @@
+"""What engines really take: peak while loading, steady once ready (MEM-5), and the floor (MEM-3).
+
+Decides what a start's memory is: how far each pool's available memory fell since just before the spawn.
+Keeps it in `engines/<id>/measured.json`, so that it is the engine's need from then on (MEM-2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hostler.domain.events import Event
+from hostler.domain.fleet import frozen
+from hostler.domain.memory import Pools, floor_of, pool_of
+from hostler.domain.values import EngineId, format_size
+from hostler.services.lanes import Lane, Lanes
+from hostler.services.needs import Clock, Driver, Events, MemoryReader, StateFiles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crossed:
+    """A pool that a start pushed under its floor, in bytes."""
+
+    pool: str
+    available: int
+    floor: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """Measures starts, one at a time per host."""
+
+    lanes: Lanes
+    memory: MemoryReader
+    drivers: Mapping[str, Driver]
+    files: StateFiles
+    clock: Clock
+    events: Events
+    baselines: dict[EngineId, Pools] = field(default_factory=dict)
+
+    def begin(self, lane: Lane) -> None:
+        """Note what is available just before the spawn."""
+        self.baselines[lane.engine.id] = self.memory.read()
+        lane.peak, lane.taken = frozen({}), frozen({})
+
+    def sample(self, lane: Lane) -> Crossed | None:
+        """Look once while it loads: keep the peak, and name a pool that fell under its floor (MEM-3).
+
+        A pool that was under its floor before this start is not this start's doing.
+        """
+        baseline, now = self.baselines[lane.engine.id], self.memory.read()
+        lane.peak = frozen(_larger(lane.peak, self._taken(lane, baseline, now)))
+        for name, reading in now.items():
+            floor = floor_of(pool_of(self.lanes.fleet.host, name), reading)
+            before = baseline.get(name)
+            if before is not None and reading.available < floor <= before.available:
+                return Crossed(pool=name, available=reading.available, floor=floor)
+        return None
+
+    def end(self, lane: Lane) -> None:
+        """It is ready: what it holds now is its steady part. Both are written down and logged."""
+        now = self.memory.read()
+        lane.taken = frozen(self._taken(lane, self.baselines.pop(lane.engine.id), now))
+        lane.peak = frozen(_larger(lane.peak, lane.taken))
+        self.files.save(
+            f"engines/{lane.engine.id}/measured",
+            {"peak": dict(lane.peak), "steady": dict(lane.taken)},
+        )
+        parts = ", ".join(f"{name} {format_size(size)}" for name, size in lane.peak.items())
+        self.events.emit(
+            Event(
+                type="engine_measured",
+                at=self.clock.now(),
+                subject=frozen({"engine": lane.engine.id, "host": lane.engine.host}),
+                message=f"took {parts} at its peak",
+                facts=frozen(
+                    {
+                        "peak": dict(lane.peak),
+                        "steady": dict(lane.taken),
+                        "claim": dict(lane.engine.need),
+                    }
+                ),
+            )
+        )
+
+    def recall(self, lane: Lane) -> None:
+        """Read what an earlier start of this engine took; a broken file counts as never measured."""
+        try:
+            found = self.files.load(f"engines/{lane.engine.id}/measured")
+        except ValueError:
+            return
+        if found is not None:
+            lane.peak = frozen(_sizes(found.get("peak")))
+            lane.taken = frozen(_sizes(found.get("steady")))
+
+    def _taken(self, lane: Lane, baseline: Pools, now: Pools) -> dict[str, int]:
+        """Bytes per pool since `baseline`; the host's is at least what the processes hold."""
+        taken = {
+            name: max(0, baseline[name].available - reading.available)
+            for name, reading in now.items()
+            if name in baseline
+        }
+        resident = self.drivers[lane.launch.driver].rss(lane.run) if lane.run is not None else None
+        if resident is not None and "host" in taken:
+            taken["host"] = max(taken["host"], resident)
+        return taken
+
+
+def _larger(one: Mapping[str, int], two: Mapping[str, int]) -> dict[str, int]:
+    return {name: max(one.get(name, 0), two.get(name, 0)) for name in (*one, *two)}
+
+
+def _sizes(found: object) -> dict[str, int]:
+    if not isinstance(found, Mapping):
+        return {}
+    return {
+        str(name): size
+        for name, size in found.items()
+        if isinstance(size, int) and not isinstance(size, bool) and size >= 0
+    }

@@ -1,0 +1,83 @@
+"""Routes of this node: the present table, and the switch of a profile (GW-1, GW-3).
+
+Decides nothing about requests. The table is swapped by reference; the active profiles are kept in
+`routes.json`, so that a switch survives restarts. A file that cannot be read is kept as found, and the
+config's first values are used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from hostler.domain.events import Event
+from hostler.domain.fleet import Fleet, frozen
+from hostler.domain.route import Table, build, switched
+from hostler.domain.values import Requester
+from hostler.services.needs import Clock, Events, StateFiles
+
+FILE = "routes"
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Current:
+    """The one reference that is swapped."""
+
+    table: Table
+    broken: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Routes:
+    """The routes that this node's gateway offers."""
+
+    files: StateFiles
+    clock: Clock
+    events: Events
+    current: Current
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def table(self) -> Table:
+        """The table now. Take it once per request."""
+        return self.current.table
+
+    @property
+    def broken(self) -> str | None:
+        """Why routes.json could not be read; None when it could."""
+        return self.current.broken
+
+    def active(self, name: str) -> str | None:
+        """The active profile of a route; None when it has none."""
+        return self.table.active.get(name)
+
+    async def switch(self, name: str, profile: str, by: Requester) -> None:
+        """Make `profile` the active one: durable, then swapped. Refuses unknown routes and profiles."""
+        async with self.lock:
+            before = self.active(name)
+            table = switched(self.table, name, profile)
+            await asyncio.to_thread(self.files.save, FILE, {"active": dict(table.active)})
+            self.current.table = table
+        self.events.emit(
+            Event(
+                type="route_switched",
+                at=self.clock.now(),
+                actor=by.tag(),
+                subject=frozen({"route": name}),
+                before=before,
+                after=profile,
+            )
+        )
+
+
+def load(fleet: Fleet, files: StateFiles) -> Current:
+    """The table of `fleet` with the active profiles that were kept."""
+    try:
+        found = files.load(FILE)
+    except ValueError as error:
+        return Current(table=build(fleet, {}), broken=str(error))
+    kept = found.get("active") if found is not None else {}
+    if not isinstance(kept, dict):
+        return Current(table=build(fleet, {}), broken=f"{FILE}.json has no object `active`")
+    good = {str(name): profile for name, profile in kept.items() if isinstance(profile, str)}
+    return Current(table=build(fleet, good))

@@ -1,0 +1,324 @@
+"""The whole picture of this host: what runs, what is held, what is asked for, and how the daemon is.
+
+Decides how each fact of `services.picture` is found. Changes nothing and probes nothing: every value is
+what this daemon knows at the moment (API-2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from hostler.domain.engine import State
+from hostler.domain.fleet import (
+    DriverKind,
+    Engine,
+    Escalating,
+    Host,
+    Pool,
+    Profile,
+    Route,
+    Target,
+    UpstreamTarget,
+)
+from hostler.domain.hold import HoldView, seconds_left
+from hostler.domain.memory import Reading, floor_of, reserve_of, total_of
+from hostler.domain.values import EngineId, rfc3339
+from hostler.services.event_queue import EventQueue
+from hostler.services.gate import Gate
+from hostler.services.holds import Holds
+from hostler.services.lanes import InFlight, Lane, Lanes
+from hostler.services.needs import Clock, MemoryReader
+from hostler.services.picture import (
+    Blocked,
+    DaemonStatus,
+    EngineMemory,
+    EngineStatus,
+    Health,
+    HoldStatus,
+    HostStatus,
+    Picture,
+    PoolStatus,
+    RequestStatus,
+    RouteStatus,
+    StartProgress,
+    TargetStatus,
+)
+from hostler.services.requests import Requests
+from hostler.services.routes import Routes
+from hostler.services.starting import Starting
+
+STUCK_S = 30.0
+"""A loop, a keeper or an event log this late is not well, whatever else answers (REL-7)."""
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Vitals:
+    """How the daemon's own work is going, written by its tasks (REL-7). `Clock.elapsed` seconds."""
+
+    loop_lag_s: float = 0.0
+    keeper_at: float | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaemonFacts:
+    """What is fixed for the life of this daemon."""
+
+    pid: int
+    version: str
+    started: datetime
+    listen: tuple[str, ...]
+    state_dir: str
+    config_file: str | None
+    keys_open: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """Draws the picture."""
+
+    facts: DaemonFacts
+    lanes: Lanes
+    gate: Gate
+    starting: Starting
+    requests: Requests
+    routes: Routes
+    holds: Holds
+    memory: MemoryReader
+    clock: Clock
+    queue: EventQueue
+    vitals: Vitals = field(default_factory=Vitals)
+
+    def picture(self) -> Picture:
+        """All of it now."""
+        return Picture(
+            at=self.at(),
+            health=self.health(),
+            host=self.host(),
+            hold=self.hold(),
+            engines=self.engines(),
+            routes=self.route_list(),
+            in_flight=len(self.requests.table),
+            requests=self.request_list(),
+            daemon=self.daemon(),
+        )
+
+    def at(self) -> str:
+        """The daemon's wall clock: what the times of an answer are told against."""
+        return rfc3339(self.clock.now())
+
+    def health(self) -> Health:
+        """How late things are. A waiter is a request that no engine has taken yet."""
+        now = self.clock.elapsed()
+        waiting = [now - it.started for it in self.requests.all() if it.engine is None]
+        beat = self.vitals.keeper_at
+        keeper_lag = None if beat is None else max(0.0, now - beat)
+        log_lag = self.queue.lag_s()
+        late = max(self.vitals.loop_lag_s, keeper_lag or 0.0, log_lag) >= STUCK_S
+        return Health(
+            status="stuck" if late else "ok",
+            version=self.facts.version,
+            loop_lag_s=round(self.vitals.loop_lag_s, 3),
+            keeper_lag_s=None if keeper_lag is None else round(keeper_lag, 3),
+            log_lag_s=round(log_lag, 3),
+            waiters=len(waiting),
+            oldest_waiter_s=round(max(waiting, default=0.0), 3),
+        )
+
+    def host(self) -> HostStatus:
+        """Memory as it is read now, and whether engines are ours to start here."""
+        host = self.lanes.fleet.host
+        off = self.gate.orchestration_off()
+        try:
+            pools, error = self.memory.read(), None
+        except OSError as failure:
+            pools, error = {}, f"memory cannot be read: {failure.strerror or failure}"
+        memory = {name: _pool(host, name, reading) for name, reading in pools.items()}
+        return HostStatus(
+            name=host.name,
+            memory=memory,
+            memory_error=error,
+            orchestration=off is None,
+            orchestration_off=off,
+        )
+
+    def hold(self) -> HoldStatus:
+        """The hold, and whom it has refused since it was first seen (HOLD-8)."""
+        view = self.holds.view()
+        same = view.held and self.holds.seen.identity == view.identity
+        return HoldStatus(
+            held=view.held,
+            state=view.state.value,
+            path=view.path,
+            owner=view.owner if view.held else None,
+            reason=view.reason,
+            until=_moment(view.until),
+            seconds_left=seconds_left(view, self.clock.now()),
+            allow=tuple(sorted(view.allow)),
+            unreadable=view.defect,
+            overlong=view.overlong,
+            record=None if view.record is None else dict(view.record.raw),
+            refused=self.holds.seen.count if same else 0,
+            refusals=tuple(self.holds.seen.refused) if same else (),
+        )
+
+    def engines(self) -> tuple[EngineStatus, ...]:
+        """Every engine of this host, in the config's order."""
+        view = self.holds.view()
+        return tuple(self._engine(lane, view) for lane in self.lanes.by_id.values())
+
+    def engine(self, engine: str) -> EngineStatus:
+        """One engine. Refuses `engine_not_found`."""
+        return self._engine(self.lanes.get(engine), self.holds.view())
+
+    def _engine(self, lane: Lane, view: HoldView) -> EngineStatus:
+        engine = lane.engine
+        idle = lane.ready and not lane.requests
+        return EngineStatus(
+            id=engine.id,
+            host=engine.host,
+            driver=engine.driver.value,
+            state=lane.state.value,
+            since=_moment(lane.status.since),
+            why=lane.status.why,
+            blocked=_blocked(lane, view),
+            suspended_by=lane.suspended_by,
+            model=lane.launch.model,
+            task=engine.task.value,
+            url=lane.launch.url,
+            port=lane.launch.port,
+            pid=None if lane.run is None else lane.run.pid,
+            in_flight=len(lane.requests),
+            waiting=lane.waiters,
+            idle_s=round(self.clock.elapsed() - lane.used) if idle else None,
+            starting=self._progress(lane),
+            memory=EngineMemory(
+                claim=dict(engine.need), peak=dict(lane.peak), steady=dict(lane.taken), residue=lane.residue
+            ),
+            group=engine.group,
+            serving_class=engine.serving_class.value,
+            resident=engine.resident,
+            essential=engine.essential,
+            enabled=engine.enabled,
+            load_s=lane.load_s,
+        )
+
+    def _progress(self, lane: Lane) -> StartProgress | None:
+        if lane.state is not State.STARTING and lane.engine.id not in self.starting.queue:
+            return None
+        begun = lane.state is State.STARTING
+        return StartProgress(
+            elapsed_s=round(self.clock.elapsed() - lane.changed_at) if begun else 0,
+            budget_s=round(self.starting.budget_s(lane)),
+            text=self.starting.progress(lane),
+        )
+
+    def route_list(self) -> tuple[RouteStatus, ...]:
+        """Every route that this gateway offers, with its active profile."""
+        return tuple(self.route(route) for route in self.routes.table.routes.values())
+
+    def route(self, route: Route) -> RouteStatus:
+        """One route."""
+        return RouteStatus(
+            name=route.name,
+            description=route.description,
+            aliases=route.aliases,
+            active=self.routes.table.active.get(route.name),
+            strategy=route.strategy.kind,
+            fallback=route.fallback,
+            request_class=route.request_class,
+            profiles={name: self._targets(profile) for name, profile in route.profiles.items()},
+        )
+
+    def _targets(self, profile: Profile) -> tuple[TargetStatus, ...]:
+        if isinstance(profile, Escalating):
+            return (self._to_engine(profile.fast, "fast"), self._to_engine(profile.large, "large"))
+        return tuple(self._target(target) for target in profile.targets)
+
+    def _target(self, target: Target) -> TargetStatus:
+        if isinstance(target, UpstreamTarget):
+            return TargetStatus(
+                kind="upstream", name=target.upstream, role=None, model=target.model, state=None
+            )
+        return self._to_engine(target.engine, None)
+
+    def _to_engine(self, engine: EngineId, role: str | None) -> TargetStatus:
+        lane = self.lanes.by_id.get(engine)
+        state = lane.state.value if lane is not None else None
+        return TargetStatus(kind="engine", name=engine, role=role, model=None, state=state)
+
+    def request_list(self) -> tuple[RequestStatus, ...]:
+        """Every request under way, oldest first."""
+        now = self.clock.elapsed()
+        return tuple(_request(entry, now) for entry in self.requests.all())
+
+    def _warnings(self) -> tuple[str, ...]:
+        """What a person should know though everything answers (REL-1)."""
+        failing = self.queue.failing
+        told = () if failing is None else (f"the event log cannot be written: {failing}",)
+        return (*self.vitals.warnings, *told)
+
+    def daemon(self) -> DaemonStatus:
+        """The daemon's own facts and warnings."""
+        facts = self.facts
+        return DaemonStatus(
+            pid=facts.pid,
+            version=facts.version,
+            started=rfc3339(facts.started),
+            uptime_s=max(0, round((self.clock.now() - facts.started).total_seconds())),
+            listen=facts.listen,
+            state_dir=facts.state_dir,
+            config_file=facts.config_file,
+            hold_path=self.holds.view().path,
+            keys_open=facts.keys_open,
+            events_dropped=self.queue.dropped,
+            warnings=self._warnings(),
+        )
+
+
+def _pool(host: Host, name: str, reading: Reading) -> PoolStatus:
+    """One pool as it is read, with what the gate leaves free of it (MEM-2, MEM-3)."""
+    pool = next((pool for pool in host.pools if pool.name == name), Pool(name=name))
+    return PoolStatus(
+        total=total_of(pool, reading),
+        available=reading.available,
+        used=reading.used,
+        reserve=reserve_of(pool, reading),
+        floor=floor_of(pool, reading),
+    )
+
+
+def _moment(moment: datetime | None) -> str | None:
+    return None if moment is None else rfc3339(moment)
+
+
+def _blocked(lane: Lane, view: HoldView) -> Blocked | None:
+    """The hold that a stopped engine waits for; one that runs, or is not ours, waits for none."""
+    startable = lane.state in (State.STOPPED, State.FAILED) and _ours(lane.engine)
+    if not startable or view.allows(lane.engine.id):
+        return None
+    return Blocked(code="box_reserved", owner=view.owner, until=_moment(view.until))
+
+
+def _ours(engine: Engine) -> bool:
+    return engine.enabled and engine.driver is not DriverKind.EXTERNAL
+
+
+def _request(entry: InFlight, now: float) -> RequestStatus:
+    first = entry.first_byte
+    return RequestStatus(
+        id=entry.id,
+        key=entry.requester.key,
+        client=entry.requester.client,
+        ip=entry.requester.ip,
+        route=entry.route,
+        engine=entry.engine,
+        path=entry.path,
+        phase=entry.phase,
+        seconds=round(now - entry.started, 3),
+        first_byte_s=None if first is None else round(first - entry.started, 3),
+        bytes_in=entry.bytes_in,
+        bytes_out=entry.bytes_out,
+        degraded=entry.degraded,
+    )

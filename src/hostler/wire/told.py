@@ -1,0 +1,102 @@
+"""Refusals read back from their JSON form, as the same classes that were raised.
+
+Decides which class an error object becomes. How one is written is in `hostler.wire.refusals`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields
+from typing import ClassVar, Final, cast
+
+from hostler.domain import errors
+from hostler.domain.errors import Kind, Refusal
+
+KIND_OF_STATUS: Final[Mapping[int, Kind]] = {
+    400: Kind.INVALID,
+    401: Kind.UNAUTHORIZED,
+    403: Kind.FORBIDDEN,
+    404: Kind.NOT_FOUND,
+    405: Kind.INVALID,
+    409: Kind.CONFLICT,
+    410: Kind.GONE,
+    413: Kind.INVALID,
+    422: Kind.INVALID,
+    429: Kind.BUSY,
+    502: Kind.UNREACHABLE,
+    503: Kind.UNAVAILABLE,
+    504: Kind.UNREACHABLE,
+    507: Kind.UNAVAILABLE,
+}
+"""For a code that this version does not know: what a status says by itself."""
+
+
+@dataclass(eq=False, kw_only=True)
+class Told(Refusal):
+    """A refusal whose code this version does not know: its text and facts as they came.
+
+    Each gets a class of its own with the code and kind that were told (`code` belongs to a class).
+    """
+
+    message: ClassVar[str] = "{text}"
+    hint: ClassVar[str] = "{more}"
+
+    text: str
+    more: str = ""
+    others: Mapping[str, object]
+
+    def facts(self) -> dict[str, object]:
+        return {**self.others, "text": self.text, "more": self.more}
+
+
+def _known() -> Mapping[str, type[Refusal]]:
+    named = [it for it in vars(errors).values() if isinstance(it, type) and issubclass(it, Refusal)]
+    return {it.code: it for it in named if it is not Refusal}
+
+
+KNOWN: Final[Mapping[str, type[Refusal]]] = _known()
+"""Every refusal of the domain by its code."""
+
+
+def refusal_from(error: object, status: int = 500) -> Refusal:
+    """The refusal in the `error` object of an answer with that HTTP status; never fails.
+
+    A known code with its facts becomes its own class; facts of a newer version are ignored. Anything
+    else becomes `Told`, with whatever text there is.
+    """
+    if not isinstance(error, Mapping):
+        return _told("unknown", status, str(error) if error else f"HTTP status {status}.", {})
+    code, facts = error.get("code"), error.get("facts")
+    given = facts if isinstance(facts, Mapping) else {}
+    known = KNOWN.get(code) if isinstance(code, str) else None
+    refusal = _rebuilt(known, given) if known is not None else None
+    if refusal is None:
+        text, hint = error.get("message"), error.get("hint")
+        refusal = _told(
+            code if isinstance(code, str) else "unknown",
+            status,
+            text if isinstance(text, str) else f"HTTP status {status}.",
+            given,
+            hint if isinstance(hint, str) else "",
+        )
+    after = error.get("retry_after")
+    refusal.retry_after = after if isinstance(after, int) and not isinstance(after, bool) else None
+    return refusal
+
+
+def _rebuilt(known: type[Refusal], given: Mapping[str, object]) -> Refusal | None:
+    """The refusal of that class, None when a fact that it needs was not told."""
+    own = [field for field in fields(known) if field.name != "retry_after"]
+    needed = {field.name for field in own if field.default is MISSING and field.default_factory is MISSING}
+    if not needed <= given.keys():
+        return None
+    taken = {field.name: given[field.name] for field in own if field.name in given}
+    make = cast("Callable[..., Refusal]", known)
+    return make(**{name: tuple(it) if isinstance(it, list) else it for name, it in taken.items()})
+
+
+def _told(code: str, status: int, text: str, others: Mapping[str, object], hint: str = "") -> Refusal:
+    kind = KIND_OF_STATUS.get(status, Kind.INTERNAL)
+    own = type("Told", (Told,), {"code": code, "kind": kind})
+    refusal: Refusal = own(text=text, more=hint, others=others)
+    return refusal

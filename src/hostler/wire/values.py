@@ -1,0 +1,189 @@
+"""Values as JSON and back: the one form of events, states and requests on the wire and in the store.
+
+Decides how a value is written (TIME-1: RFC 3339 in UTC with milliseconds) and that a request's unknown
+keys are refused while an answer's are ignored: a newer daemon may say more, a caller may not ask for
+what nobody heard of. Refusals are written by `hostler.wire.refusals` and read by `hostler.wire.told`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import types
+import typing
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from hostler.domain.errors import InvalidRequest
+from hostler.domain.events import Event, Recorded
+from hostler.domain.fleet import Secret, frozen
+from hostler.domain.values import Priority, rfc3339
+
+_T = TypeVar("_T")
+
+
+def to_json(value: object) -> object:
+    """`value` made of dicts, lists, text, numbers, bools and None.
+
+    Dataclasses by field name, times as RFC 3339, enums by value, sets sorted, secrets as `****`. Raises
+    ValueError for NaN and infinities, TypeError for what has no wire form.
+    """
+    if isinstance(value, Enum):
+        return value.value
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{value} has no place in JSON")
+        return value
+    if isinstance(value, datetime):
+        return rfc3339(value)
+    if isinstance(value, Secret):
+        return str(value)
+    return _whole_to_json(value)
+
+
+def _whole_to_json(value: object) -> object:
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_json(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {_key(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, AbstractSet):
+        return [to_json(item) for item in sorted(value)]
+    if isinstance(value, list | tuple):
+        return [to_json(item) for item in value]
+    raise TypeError(f"{type(value).__name__} has no form on the wire")
+
+
+def _key(key: object) -> str:
+    if not isinstance(key, str):
+        raise TypeError(f"{key!r} is no text, and only text is a key in JSON")
+    return key.value if isinstance(key, Enum) else key
+
+
+def dump(value: object) -> bytes:
+    """`value` as one line of JSON text. Raises as `to_json`; ValueError for a lone surrogate."""
+    return msgspec.json.encode(to_json(value))
+
+
+# ---------------------------------------------------------------- events
+
+
+def event_to_json(event: Event) -> dict[str, object]:
+    """An event as it is stored and told (FEED-3). Times lose what is below a millisecond."""
+    return {
+        "time": rfc3339(event.at),
+        "type": event.type,
+        "actor": event.actor,
+        "subject": to_json(event.subject),
+        "from": event.before,
+        "to": event.after,
+        "message": event.message,
+        "facts": to_json(event.facts),
+        "priority": None if event.priority is None else event.priority.name.lower(),
+        "once": event.once,
+    }
+
+
+def event_from_json(found: Mapping[str, Any]) -> Event:
+    """The event of its JSON form; keys of a later version are ignored. Raises ValueError."""
+    try:
+        priority = found.get("priority")
+        return Event(
+            type=found["type"],
+            at=datetime.fromisoformat(found["time"]),
+            actor=found["actor"],
+            subject=frozen(found["subject"]),
+            before=found["from"],
+            after=found["to"],
+            message=found["message"],
+            facts=frozen(found["facts"]),
+            priority=None if priority is None else Priority[priority.upper()],
+            once=found.get("once"),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"this is no event: {error!r}") from error
+
+
+def event_to_text(event: Event) -> str:
+    """An event as one line of JSON. Raises TypeError or ValueError for facts that have no JSON form."""
+    return dump(event_to_json(event)).decode()
+
+
+def event_from_text(text: str) -> Event:
+    """The event of such a line. Raises ValueError."""
+    return event_from_json(msgspec.json.decode(text))
+
+
+def recorded_to_json(recorded: Recorded) -> dict[str, object]:
+    """An event of the log with its place, as the feed tells it (FEED-1)."""
+    return {"cursor": recorded.cursor, "seq": recorded.seq} | event_to_json(recorded.event)
+
+
+# ---------------------------------------------------------------- what comes in
+
+
+def request_from(wanted: type[_T], body: bytes) -> _T:
+    """The request in `body`, a JSON object with the fields of the dataclass `wanted` and no others.
+
+    An empty body counts as `{}`. Refuses `invalid_request`, naming the place and what was expected.
+    """
+    found = parse(body) if body.strip() else {}
+    if not isinstance(found, dict):
+        raise InvalidRequest(what="The body is no JSON object.", expected="Send an object: {…}.")
+    for place, key, known in _unknown(wanted, found, ""):
+        near = difflib.get_close_matches(key, known, 1)
+        raise InvalidRequest(
+            what=f"The key {place!r} is not known here.",
+            expected=f"Did you mean {near[0]!r}?" if near else f"Known are: {', '.join(known) or 'none'}.",
+            where=place,
+        )
+    try:
+        return msgspec.convert(found, wanted)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at ")
+        raise InvalidRequest(what=f"The body does not fit: {what}.", where=where.strip("`")) from error
+
+
+def parse(body: bytes) -> object:
+    """The JSON value in `body`. Refuses `invalid_request`; NaN is none, and neither is half a value."""
+    try:
+        return cast("object", msgspec.json.decode(body))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidRequest(what=f"The body is no JSON: {error}.") from error
+
+
+def _unknown(wanted: object, found: object, place: str) -> Iterator[tuple[str, str, list[str]]]:
+    """Each key of `found` that no field of `wanted` has, with its place and the known ones."""
+    if isinstance(wanted, type) and is_dataclass(wanted) and isinstance(found, dict):
+        hints = typing.get_type_hints(wanted)
+        for key, item in found.items():
+            here = f"{place}.{key}" if place else key
+            if key not in hints:
+                yield here, key, [field.name for field in fields(wanted)]
+            else:
+                yield from _unknown(hints[key], item, here)
+    elif isinstance(found, list | dict):
+        yield from _unknown_inside(wanted, found, place)
+
+
+def _unknown_inside(
+    wanted: object, found: list[object] | dict[str, object], place: str
+) -> Iterator[tuple[str, str, list[str]]]:
+    inner = typing.get_args(wanted)
+    if typing.get_origin(wanted) in (typing.Union, types.UnionType):
+        for option in inner:
+            yield from _unknown(option, found, place)
+    elif inner:
+        items: Iterable[tuple[object, object]] = (
+            enumerate(found) if isinstance(found, list) else found.items()
+        )
+        which = inner[0] if isinstance(found, list) else inner[-1]
+        for key, item in items:
+            yield from _unknown(which, item, f"{place}[{key}]")

@@ -1,0 +1,62 @@
+"""The stores that the conformance suite runs on, and what a test of them needs."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from hostler.adapters.store.memory import MemoryStore
+from hostler.adapters.store.sqlite import SqliteStore
+from hostler.domain.events import Event, Recorded
+from hostler.domain.fleet import frozen
+from hostler.domain.values import Priority
+from hostler.services.needs import Ids, Store
+
+START = datetime(2026, 9, 4, 20, 5, 11, 482_917, tzinfo=UTC)
+
+STORES: dict[str, Callable[[Path, Ids], Store]] = {
+    "memory": lambda _, ids: MemoryStore(ids),
+    "sqlite": lambda folder, ids: SqliteStore(folder / "schedule.db", ids, busy_s=30),
+}
+
+
+def event(number: int = 0, *, seconds: float = 0.0, type_: str = "engine_ready") -> Event:
+    """An event that can be told from its neighbours."""
+    return Event(
+        type=type_,
+        at=START + timedelta(seconds=seconds or number),
+        actor="residency",
+        subject=frozen({"engine": "fast-4b"}),
+        before="starting",
+        after="ready",
+        message=f"number {number}: schön, “quoted”, line\nend",
+        facts=frozen({"number": number, "sizes": (1, 2.5, None), "deep": {"a": [True]}}),
+        priority=Priority.HIGH,
+        once=f"once-{number}",
+    )
+
+
+def numbers(rows: Sequence[Recorded]) -> list[object]:
+    """Which events these are."""
+    return [row.event.facts["number"] for row in rows]
+
+
+async def everything(store: Store, cursor: str | None = None, page: int = 100) -> list[Recorded]:
+    """All events after `cursor`, page by page, as a reader takes them."""
+    rows: list[Recorded] = []
+    while found := await store.since(cursor, page):
+        rows += found
+        cursor = found[-1].cursor
+    return rows
+
+
+def raw(path: Path, sql: str, *parameters: object) -> list[tuple[object, ...]]:
+    """Run one statement on the file, beside the store."""
+    connection = sqlite3.connect(path, timeout=30)
+    try:
+        with connection:
+            return connection.execute(sql, parameters).fetchall()
+    finally:
+        connection.close()

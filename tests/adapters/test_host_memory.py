@@ -1,0 +1,216 @@
+"""Memory readers, on recorded trees and calls. The machines that they were made for are not here (PLAT-1)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from hostler.adapters.host import pools
+from hostler.adapters.host.amd import AmdCards
+from hostler.adapters.host.linux import LinuxMemory
+from hostler.adapters.host.nvidia import NOT_SUPPORTED, NvidiaCards
+from hostler.adapters.host.pools import FileMemory, MachineMemory
+from hostler.domain.memory import Reading
+
+GIB = 1 << 30
+
+
+def meminfo(root: Path, total: int, available: int) -> None:
+    """A recorded /proc/meminfo, in GiB."""
+    path = root / "proc/meminfo"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [f"MemTotal:       {total << 20} kB", "MemFree:         1000 kB"]
+    lines += [f"MemAvailable:   {available << 20} kB", "HugePages_Total:       0"]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def card(
+    root: Path, number: int, *, vram: tuple[int, int], gtt: tuple[int, int], metrics: int | None
+) -> Path:
+    """A recorded amdgpu card: (total, used) in GiB; `metrics` is the table's revision, None for no table."""
+    device = root / f"sys/class/drm/card{number}/device"
+    device.mkdir(parents=True)
+    (device / "vendor").write_text("0x1002\n")
+    for name, (total, used) in {"vram": vram, "gtt": gtt}.items():
+        (device / f"mem_info_{name}_total").write_text(f"{total * GIB}\n")
+        (device / f"mem_info_{name}_used").write_text(f"{used * GIB}\n")
+    if metrics is not None:
+        (device / "gpu_metrics").write_bytes(bytes([120, 0, metrics, 1]) + bytes(116))
+    return device
+
+
+def machine(root: Path) -> MachineMemory:
+    """The reader of a recorded tree, without NVIDIA."""
+    return MachineMemory(linux=LinuxMemory(root=root), amd=AmdCards(root=root))
+
+
+def test_main_memory(tmp_path: Path) -> None:
+    """MEM-1: a host without cards has one pool: MemTotal and MemAvailable."""
+    meminfo(tmp_path, 124, 17)
+    assert dict(machine(tmp_path).read()) == {"host": Reading(total=124 * GIB, available=17 * GIB)}
+
+
+def test_a_kernel_without_the_number_is_an_error(tmp_path: Path) -> None:
+    """MEM-1: what the kernel does not tell is an error, never a guess."""
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/meminfo").write_text("MemTotal: 100 kB\n")
+    with pytest.raises(OSError, match="MemAvailable"):
+        machine(tmp_path).read()
+    with pytest.raises(FileNotFoundError):
+        machine(tmp_path / "nowhere").read()
+
+
+@pytest.mark.parametrize("metrics", [2, 3, None])
+def test_a_unified_pool_is_counted_once(tmp_path: Path, metrics: int | None) -> None:
+    """MEM-1: on a unified AMD box the host's memory is the one pool; VRAM and GTT are not added to it."""
+    meminfo(tmp_path, 124, 60)
+    card(tmp_path, 0, vram=(1, 0), gtt=(120, 50), metrics=metrics)
+    assert dict(machine(tmp_path).read()) == {"host": Reading(total=124 * GIB, available=60 * GIB)}
+
+
+def test_what_the_card_may_still_borrow_bounds_the_pool(tmp_path: Path) -> None:
+    """MEM-1: on a unified box no more is available than the card may still take as GTT."""
+    meminfo(tmp_path, 124, 110)
+    card(tmp_path, 0, vram=(1, 0), gtt=(62, 40), metrics=3)
+    assert machine(tmp_path).read()["host"].available == 22 * GIB
+
+
+def test_a_large_carve_out_is_a_pool(tmp_path: Path) -> None:
+    """MEM-1: VRAM that is larger than what may be borrowed is a pool of its own, on an APU too."""
+    meminfo(tmp_path, 31, 20)
+    card(tmp_path, 0, vram=(96, 30), gtt=(15, 1), metrics=3)
+    found = machine(tmp_path).read()
+    assert found["gpu0"] == Reading(total=96 * GIB, available=66 * GIB)
+    assert found["host"].available == 20 * GIB
+
+
+def test_cards_of_their_own(tmp_path: Path) -> None:
+    """MEM-1: each card with VRAM of its own is a pool, numbered as the cards are; its GTT bounds nothing."""
+    meminfo(tmp_path, 64, 50)
+    card(tmp_path, 10, vram=(24, 4), gtt=(32, 31), metrics=1)
+    card(tmp_path, 2, vram=(16, 1), gtt=(32, 0), metrics=1)
+    found = machine(tmp_path).read()
+    assert [(name, pool.total // GIB, pool.available // GIB) for name, pool in found.items()] == [
+        ("host", 64, 50),
+        ("gpu0", 16, 15),
+        ("gpu1", 24, 20),
+    ]
+
+
+def test_cards_of_others_are_not_read(tmp_path: Path) -> None:
+    """MEM-1: a card of another vendor, or a connector of a card, is no AMD pool."""
+    meminfo(tmp_path, 64, 50)
+    device = card(tmp_path, 0, vram=(24, 4), gtt=(32, 0), metrics=1)
+    (device / "vendor").write_text("0x8086\n")
+    (tmp_path / "sys/class/drm/card0-DP-1").mkdir()
+    assert set(machine(tmp_path).read()) == {"host"}
+
+
+def test_a_card_that_says_nonsense_is_an_error(tmp_path: Path) -> None:
+    """MEM-1: a counter that is no number is an error that names its file."""
+    meminfo(tmp_path, 64, 50)
+    device = card(tmp_path, 0, vram=(24, 4), gtt=(32, 0), metrics=1)
+    (device / "mem_info_vram_used").write_text("\n")
+    with pytest.raises(OSError, match="mem_info_vram_used"):
+        machine(tmp_path).read()
+
+
+# ---------------------------------------------------------------- NVIDIA
+
+
+class RecordedError(Exception):
+    """NVML's error, with its return code."""
+
+    def __init__(self, value: int) -> None:
+        super().__init__(f"code {value}")
+        self.value = value
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """NVML's answer."""
+
+    total: int
+    free: int
+
+
+@dataclass(slots=True)
+class RecordedNvml:
+    """Calls as recorded: one entry per card, an error's code where the call failed."""
+
+    cards: Sequence[Info | int]
+    NVMLError: type[Exception] = field(default=RecordedError)
+
+    def nvmlInit(self) -> None:  # noqa: N802 - NVML's name
+        """Nothing to do."""
+
+    def nvmlDeviceGetCount(self) -> int:  # noqa: N802 - NVML's name
+        """How many were recorded."""
+        return len(self.cards)
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> object:  # noqa: N802 - NVML's name
+        """The entry itself."""
+        return self.cards[index]
+
+    def nvmlDeviceGetMemoryInfo(self, handle: object) -> Info:  # noqa: N802 - NVML's name
+        """What was recorded."""
+        if isinstance(handle, Info):
+            return handle
+        raise RecordedError(int(str(handle)))
+
+
+def test_nvidia_cards_follow_amds(tmp_path: Path) -> None:
+    """MEM-1: NVIDIA cards are pools by NVML's total and free, numbered after AMD's."""
+    meminfo(tmp_path, 64, 50)
+    card(tmp_path, 0, vram=(16, 1), gtt=(32, 0), metrics=1)
+    nvidia = NvidiaCards(calls=RecordedNvml([Info(24 * GIB, 20 * GIB)]))
+    reader = MachineMemory(linux=LinuxMemory(root=tmp_path), amd=AmdCards(root=tmp_path), nvidia=nvidia)
+    assert reader.read()["gpu1"] == Reading(total=24 * GIB, available=20 * GIB)
+
+
+def test_a_unified_nvidia_box_has_one_pool(tmp_path: Path) -> None:
+    """MEM-1: a card that answers NOT_SUPPORTED has no memory of its own: MemAvailable is its pool."""
+    meminfo(tmp_path, 119, 100)
+    nvidia = NvidiaCards(calls=RecordedNvml([NOT_SUPPORTED]))
+    reader = MachineMemory(linux=LinuxMemory(root=tmp_path), amd=AmdCards(root=tmp_path), nvidia=nvidia)
+    assert dict(reader.read()) == {"host": Reading(total=119 * GIB, available=100 * GIB)}
+
+
+def test_a_lost_nvidia_card_is_an_error() -> None:
+    """MEM-1: any other error of NVML is an error of the reading, not a host without cards."""
+    with pytest.raises(OSError, match="code 15"):
+        NvidiaCards(calls=RecordedNvml([15])).read()
+
+
+# ---------------------------------------------------------------- the test bed
+
+
+def test_files_are_pools(tmp_path: Path) -> None:
+    """MEM-1: `files:DIR` reads one pool per file, anew each time."""
+    (tmp_path / "host").write_text("total: 124 GiB\navailable: 17.5 GiB\n")
+    (tmp_path / ".hidden").write_text("not read")
+    reader = pools.reader(f"files:{tmp_path}")
+    assert dict(reader.read()) == {"host": Reading(total=124 * GIB, available=int(17.5 * GIB))}
+    (tmp_path / "host").write_text("total: 124 GiB\navailable: 100 GiB\n")
+    assert reader.read()["host"].available == 100 * GIB
+
+
+@pytest.mark.parametrize("text", ["", "total: 1 GiB\n", "total: 1 GiB\navailable: much\n"])
+def test_a_broken_file_is_an_error(tmp_path: Path, text: str) -> None:
+    """MEM-1: a pool's file without both sizes is an error that names the file."""
+    (tmp_path / "gpu0").write_text(text)
+    with pytest.raises(OSError, match="gpu0"):
+        FileMemory(directory=tmp_path).read()
+
+
+def test_an_empty_folder_is_an_error(tmp_path: Path) -> None:
+    """MEM-1: a folder without a file is an error, not a host without memory."""
+    with pytest.raises(OSError, match="one per pool"):
+        FileMemory(directory=tmp_path).read()
+
+
+def test_this_machine_can_be_read() -> None:
+    """MEM-1: the default reader reads the machine that it runs on."""
+    found = pools.reader(None).read()
+    assert 0 < found["host"].available <= found["host"].total

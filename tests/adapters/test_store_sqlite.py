@@ -1,0 +1,406 @@
+"""What the SQLite store owes beyond the suite: its file, other processes, and what a crash leaves."""
+
+# ruff: noqa: ASYNC240 - the files are small and local, and no other task waits
+
+import asyncio
+import hashlib
+import resource
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from hostler.adapters.store.sql import Migration, migrations
+from hostler.adapters.store.sqlite import SqliteStore
+from hostler.adapters.store.sqlite_file import SQL
+from hostler.domain.errors import CursorReset, ScheduleUnavailable
+from tests.adapters.stores import event, everything, numbers, raw
+from tests.fakes.ids import CountingIds
+
+NEXT = (
+    *migrations("sqlite"),
+    Migration(number=2, sql="CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);"),
+)
+
+WRITER = """
+    import asyncio, sys
+    from pathlib import Path
+    from dataclasses import replace
+    from hostler.adapters.ids import SystemIds
+    from hostler.adapters.store.sqlite import SqliteStore
+    from hostler.domain.fleet import frozen
+    from tests.adapters.stores import event
+    async def main(path, name, count):
+        store = SqliteStore(Path(path), SystemIds(), busy_s=60)
+        for number in range(count):
+            (row,) = await store.record([replace(event(number), facts=frozen({"number": f"{name}{number}"}))])
+            print(row.seq, f"{name}{number}", flush=True)
+        await store.close()
+    asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+"""
+
+
+def writer(path: Path, name: str, count: int) -> "subprocess.Popen[str]":
+    """A process of its own that records events one by one and says each that was acknowledged."""
+    argv = [sys.executable, "-c", textwrap.dedent(WRITER), str(path), name, str(count)]
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """What the store's own file and journal hold."""
+    if not (folder / "schedule.db").is_file():
+        return {"schedule.db": str(folder.joinpath("schedule.db").is_dir())}
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.iterdir()
+        if not path.name.endswith("-shm") and path.stat().st_size
+    }
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "schedule.db"
+
+
+@pytest.fixture
+async def store(path: Path) -> AsyncIterator[SqliteStore]:
+    made = SqliteStore(path, CountingIds(), busy_s=0)
+    yield made
+    await made.close()
+
+
+async def refusal(store: SqliteStore) -> str:
+    """Why the store cannot be used; every call says the same."""
+    with pytest.raises(ScheduleUnavailable) as refused:
+        await store.record([event(1)])
+    for call in (store.since(None, 1), store.cursor()):
+        with pytest.raises(ScheduleUnavailable, match=refused.value.why.split()[0]):
+            await call
+    assert str(refused.value).startswith("The schedule cannot be read: ")
+    return refused.value.why
+
+
+# ---------------------------------------------------------------- acknowledged is durable
+
+
+async def test_what_was_acknowledged_survives_a_kill(path: Path) -> None:
+    """REL-2: kill -9 of a writing process loses no acknowledged event and leaves no gap."""
+    child = writer(path, "a", 100_000)
+    assert child.stdout is not None
+    told = [child.stdout.readline().split() for _ in range(200)]
+    child.send_signal(signal.SIGKILL)
+    told += [line.split() for line in child.stdout if line.endswith("\n")]
+    child.wait()
+    child.stdout.close()
+    store = SqliteStore(path, CountingIds())
+    rows = await everything(store)
+    assert [row.seq for row in rows] == list(range(1, len(rows) + 1))
+    assert len(told) >= 200
+    assert [[str(row.seq), row.event.facts["number"]] for row in rows][: len(told)] == told
+    assert (await store.record([event(1)]))[0].seq == len(rows) + 1
+    await store.close()
+
+
+async def test_writers_of_several_processes_lose_nothing(path: Path) -> None:
+    """FEED-2: three processes that write at once number their events without gaps, each's own in order."""
+    children = [writer(path, name, 150) for name in "abc"]
+    told: dict[int, str] = {}
+    for child in children:
+        assert child.stdout is not None
+        for line in child.stdout:
+            seq, name = line.split()
+            assert told.setdefault(int(seq), name) == name
+        assert child.wait() == 0
+        child.stdout.close()
+    store = SqliteStore(path, CountingIds())
+    rows = await everything(store)
+    assert {row.seq: row.event.facts["number"] for row in rows} == told
+    assert sorted(told) == list(range(1, 451))
+    for name in "abc":
+        own = [told[seq] for seq in sorted(told) if told[seq].startswith(name)]
+        assert own == [f"{name}{number}" for number in range(150)]
+    await store.close()
+
+
+async def test_two_stores_on_one_file_take_turns(path: Path) -> None:
+    """FEED-2: two stores that write to one file at once number all events once, and both read all of them."""
+    one, two = (SqliteStore(path, CountingIds(), busy_s=60) for _ in range(2))
+    await one.cursor()
+    results = await asyncio.gather(*((one, two)[n % 2].record([event(n)]) for n in range(300)))
+    assert sorted(row.seq for rows in results for row in rows) == list(range(1, 301))
+    assert await everything(one) == await everything(two)
+    assert sorted(map(str, numbers(await everything(two)))) == sorted(map(str, range(300)))
+    for each in (one, two):
+        await each.close()
+
+
+async def test_an_event_is_told_of_after_its_commit(path: Path) -> None:
+    """REL-2: at the moment when `record` returns, another reader of the file sees the event."""
+    store = SqliteStore(path, CountingIds())
+    for number in range(1, 101):
+        await store.record([event(number)])
+        assert raw(path, "SELECT max(seq) FROM events") == [(number,)]
+    await store.close()
+
+
+async def test_a_failed_transaction_takes_no_number(path: Path, store: SqliteStore) -> None:
+    """FEED-2: when an event cannot be written, the number that was taken for it is given back with it."""
+    await store.record([event(1)])
+    raw(
+        path, "CREATE TRIGGER t BEFORE INSERT ON events WHEN new.seq = 3 BEGIN SELECT raise(ABORT, 'no'); END"
+    )
+    with pytest.raises(ScheduleUnavailable, match="no"):
+        await store.record([event(2), event(3)])
+    raw(path, "DROP TRIGGER t")
+    assert [row.seq for row in await store.record([event(4)])] == [2]
+    assert numbers(await store.since(None, 10)) == [1, 4]
+
+
+async def test_calls_that_wait_together_share_a_commit(path: Path, store: SqliteStore) -> None:
+    """FEED-2: calls that come while a write is under way are committed together, not one by one."""
+    await store.record([event(0)])
+    raw(path, "CREATE TABLE log (seq INTEGER, top INTEGER)")
+    note = "INSERT INTO log VALUES (new.seq, new.seq - old.seq)"
+    raw(path, f"CREATE TRIGGER t AFTER UPDATE OF seq ON meta BEGIN {note}; END")
+    await asyncio.gather(*(store.record([event(number)]) for number in range(100)))
+    taken = raw(path, "SELECT top FROM log")
+    assert sum(int(str(top)) for (top,) in taken) == 100
+    assert len(taken) < 100
+
+
+# ---------------------------------------------------------------- a file that cannot be used
+
+
+def truncated(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+def scribbled(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[4096:8192] = b"\xa5" * 4096
+    path.write_bytes(data)
+
+
+def scribbled_far_in(path: Path) -> None:
+    """A page that nothing reads at first: only a check of the whole file finds it."""
+    data = bytearray(path.read_bytes())
+    page = len(data) // 4096 // 2 * 4096
+    data[page : page + 4096] = b"\xa5" * 4096
+    path.write_bytes(data)
+
+
+def of_something_else(path: Path) -> None:
+    path.unlink()
+    raw(path, "CREATE TABLE recipes (id INTEGER)")
+
+
+def without_counter(path: Path) -> None:
+    raw(path, "DELETE FROM meta")
+
+
+def made_a_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+DEFECTS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "empty": (lambda path: path.write_bytes(b""), "it is empty"),
+    "text": (lambda path: path.write_text("hello"), "it is no database"),
+    "nul bytes": (lambda path: path.write_bytes(b"\0" * 8192), "it is no database"),
+    "header only": (lambda path: path.write_bytes(path.read_bytes()[:100]), "it"),
+    "truncated": (truncated, "its content is damaged"),
+    "scribbled over": (scribbled, "its content is damaged"),
+    "scribbled over far in": (scribbled_far_in, "its content is damaged"),
+    "of something else": (of_something_else, "it is a database of something else"),
+    "of a newer version": (
+        lambda path: raw(path, "PRAGMA user_version = 7"),
+        "a newer version wrote it: its format is 7, this one knows 1",
+    ),
+    "without its counter": (without_counter, "its counter row is missing"),
+    "a directory": (made_a_directory, "it is no regular file"),
+}
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+async def test_a_file_that_cannot_be_used_is_kept_as_found(path: Path, defect: str) -> None:
+    """REL-1: a store that is empty, damaged, foreign or newer is refused, and kept to the byte."""
+    first = SqliteStore(path, CountingIds())
+    await first.record([event(number) for number in range(500)])
+    await first.close()
+    spoil, reason = DEFECTS[defect]
+    spoil(path)
+    before = digests(path.parent)
+    store = SqliteStore(path, CountingIds(), busy_s=0)
+    assert (await refusal(store)).startswith(reason)
+    await store.close()
+    assert digests(path.parent) == before
+
+
+async def test_a_store_comes_back_when_its_file_does(path: Path, store: SqliteStore) -> None:
+    """REL-1: a refused store is looked at anew at each call, so it serves again once the file is mended."""
+    await store.record([event(1)])
+    await store.close()
+    good = path.read_bytes()
+    path.write_bytes(b"")
+    again = SqliteStore(path, CountingIds(), busy_s=0)
+    assert await refusal(again) == "it is empty"
+    path.write_bytes(good)
+    assert numbers(await again.since(None, 10)) == [1]
+    await again.close()
+
+
+async def test_damage_that_comes_later_is_told(path: Path, store: SqliteStore) -> None:
+    """REL-1: a row that is damaged under a running daemon is a refusal of the schedule, not a crash."""
+    await store.record([event(1)])
+    raw(path, "UPDATE events SET body = '{' WHERE seq = 1")
+    with pytest.raises(ScheduleUnavailable, match="an event of it is damaged"):
+        await store.since(None, 10)
+
+
+async def test_a_locked_store_is_told_and_comes_back(path: Path, store: SqliteStore) -> None:
+    """REL-1: while another process has the write lock a write is refused and reads go on."""
+    await store.record([event(1)])
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(ScheduleUnavailable, match="another process has it locked"):
+        await store.record([event(2)])
+    assert numbers(await store.since(None, 10)) == [1]
+    other.execute("COMMIT")
+    other.close()
+    assert (await store.record([event(3)]))[0].seq == 2
+
+
+async def test_a_full_disk_is_told_and_nothing_is_half_written(path: Path, store: SqliteStore) -> None:
+    """REL-1: a write that finds no room is refused whole, and with room the numbers go on without a gap."""
+    await store.record([event(1)])
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, hard))
+    try:
+        with pytest.raises(ScheduleUnavailable, match=r"disk is full|writing it failed"):
+            await store.record([event(number) for number in range(5000)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    assert (await store.record([event(2)]))[0].seq == 2
+    assert numbers(await store.since(None, 10)) == [1, 2]
+
+
+async def test_a_removed_file_is_not_written_to(path: Path, store: SqliteStore) -> None:
+    """REL-2: what would go to a file that nobody can find again is refused; then there is a new log."""
+    cursor = (await store.record([event(1)]))[0].cursor
+    path.unlink()
+    with pytest.raises(ScheduleUnavailable, match="removed or replaced"):
+        await store.record([event(2)])
+    assert (await store.record([event(3)]))[0].seq == 1
+    with pytest.raises(CursorReset):
+        await store.since(cursor, 10)
+
+
+async def test_a_replaced_file_is_not_mixed_with_the_old_journal(path: Path, store: SqliteStore) -> None:
+    """REL-2: a store put in the place of one in use is served without the other's journal."""
+    other = SqliteStore(path.with_name("other.db"), CountingIds())
+    await other.record([event(number) for number in range(100, 110)])
+    await other.close()
+    await store.record([event(number) for number in range(20)])
+    path.with_name("other.db").rename(path)
+    with pytest.raises(ScheduleUnavailable, match="removed or replaced"):
+        await store.record([event(2)])
+    assert numbers(await store.since(None, 100)) == list(range(100, 110))
+    assert raw(path, "PRAGMA integrity_check") == [("ok",)]
+
+
+async def test_a_journal_without_its_file_is_not_swallowed(path: Path, store: SqliteStore) -> None:
+    """REL-2: where the file is gone and its journal is there, no new file is put over what could be saved."""
+    await store.record([event(1)])
+    copy = path.parent / "copy"
+    copy.mkdir()
+    shutil.copy(f"{path}-wal", copy / "schedule.db-wal")
+    other = SqliteStore(copy / "schedule.db", CountingIds(), busy_s=0)
+    assert await refusal(other) == "it is missing, but its journal schedule.db-wal is there"
+    assert [each.name for each in copy.iterdir()] == ["schedule.db-wal"]
+    await other.close()
+
+
+async def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    """REL-1: a state directory that cannot be there is the schedule's trouble and no crash."""
+    (tmp_path / "file").write_text("")
+    store = SqliteStore(tmp_path / "file" / "schedule.db", CountingIds())
+    assert await refusal(store) == "Not a directory"
+    await store.close()
+
+
+# ---------------------------------------------------------------- formats
+
+
+async def test_the_file_is_private(path: Path, store: SqliteStore) -> None:
+    """SEC-1: the store's file and journals are 0600, in a directory of 0700, and nothing is left over."""
+    inner = SqliteStore(path.parent / "state" / "schedule.db", CountingIds())
+    await inner.record([event(1)])
+    folder = path.parent / "state"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert {each.name: each.stat().st_mode & 0o777 for each in folder.iterdir()} == {
+        "schedule.db": 0o600,
+        "schedule.db-shm": 0o600,
+        "schedule.db-wal": 0o600,
+    }
+    await inner.close()
+    assert [each.name for each in folder.iterdir()] == ["schedule.db"]
+
+
+async def test_an_older_store_is_brought_up_to_date(path: Path, store: SqliteStore) -> None:
+    """REL-4: an older format is migrated with its events and cursors, after a copy of it was kept."""
+    cursor = (await store.record([event(1), event(2)]))[0].cursor
+    await store.close()
+    newer = SqliteStore(path, CountingIds(), steps=NEXT)
+    assert numbers(await newer.since(cursor, 10)) == [2]
+    assert raw(path, "PRAGMA user_version") == [(2,)]
+    assert raw(path, "SELECT count(*) FROM notes") == [(0,)]
+    await newer.close()
+    kept = path.with_name("schedule.db.format-1")
+    assert raw(kept, "PRAGMA user_version") == [(1,)]
+    assert raw(kept, "SELECT count(*) FROM events") == [(2,)]
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert sorted(each.name for each in path.parent.iterdir()) == ["schedule.db", "schedule.db.format-1"]
+    before = kept.read_bytes()
+    again = SqliteStore(path, CountingIds(), steps=NEXT)
+    await again.record([event(3)])
+    await again.close()
+    assert kept.read_bytes() == before
+    old = SqliteStore(path, CountingIds())
+    assert (await refusal(old)).startswith("a newer version wrote it")
+    await old.close()
+
+
+async def test_a_failed_migration_changes_nothing(path: Path, store: SqliteStore) -> None:
+    """REL-4: a migration that fails in its middle leaves the old format, which the old version still uses."""
+    await store.record([event(1)])
+    await store.close()
+    bad = (*migrations("sqlite"), Migration(number=2, sql="DROP TABLE events; CREATE TABLE meta (x);"))
+    newer = SqliteStore(path, CountingIds(), steps=bad)
+    assert "already exists" in await refusal(newer)
+    await newer.close()
+    old = SqliteStore(path, CountingIds())
+    assert numbers(await old.since(None, 10)) == [1]
+    await old.close()
+
+
+async def test_two_that_make_the_store_at_once_make_one(path: Path) -> None:
+    """REL-2: of two daemons that find no store one makes it and both use it."""
+    ids = CountingIds()
+    stores = [SqliteStore(path, ids, busy_s=60) for _ in range(8)]
+    rows = await asyncio.gather(*(each.record([event(number)]) for number, each in enumerate(stores)))
+    assert sorted(row.seq for (row,) in rows) == list(range(1, 9))
+    for each in stores:
+        await each.close()
+    assert [each.name for each in path.parent.iterdir()] == ["schedule.db"]
+
+
+def test_every_statement_is_there() -> None:
+    """REL-4: migrations are numbered without gaps and every statement of the dialect has its name."""
+    assert [each.number for each in migrations("sqlite")] == [1]
+    assert set(SQL) == {"meta", "found", "take", "append", "since", "oldest", "drop", "pruned"}

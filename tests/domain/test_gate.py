@@ -1,0 +1,368 @@
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostler.domain import gate
+from hostler.domain.engine import State
+from hostler.domain.errors import Kind, Loading, MemoryNow, Refusal
+from hostler.domain.eviction import Cannot, Eviction
+from hostler.domain.fleet import DriverKind, Engine
+from hostler.domain.gate import CHECKS, Allow, Ask, Facts, Live, Result, decide, explain, named
+from hostler.domain.hold import HoldRecord, HoldState, HoldView
+from hostler.domain.memory import Fit
+from hostler.domain.values import Cause, EngineId, HostName, Requester, ServingClass
+
+CROW = HostName("crow")
+NOW = datetime(2026, 9, 4, 20, 5, 11, tzinfo=UTC)
+UNTIL = NOW + timedelta(minutes=70)
+FREE = HoldView(state=HoldState.FREE, path="/run/hold.json")
+HELD = HoldView(
+    state=HoldState.HELD,
+    path="/run/hold.json",
+    record=HoldRecord(owner="dsv4-window", reason="bench", started_at=NOW, expires_at=UNTIL),
+    until=UNTIL,
+    allow=frozenset({"embed", "fast"}),
+)
+NO_ROOM = MemoryNow(engine="big", host="crow", arithmetic="needs 92.6 GiB + 8.0 reserve", retry_after=60)
+WHO = Requester(ip="10.99.0.7")
+
+BIG = Engine(id=EngineId("big"), host=CROW, context=262_144)
+GOOD = Facts(
+    engine=BIG,
+    here=CROW,
+    state=State.STOPPED,
+    hold=FREE,
+    now=NOW,
+    live=Live(port=8031, need={"host": 5}),
+)
+
+
+def ask(cause: Cause = Cause.REQUEST, override: ServingClass | None = None) -> Ask:
+    return Ask(engine=EngineId("big"), cause=cause, requester=WHO, override=override)
+
+
+def live(facts: Facts, **changed: object) -> Facts:
+    assert facts.live is not None
+    return replace(facts, live=replace(facts.live, **changed))  # type: ignore[arg-type]  # any field of it
+
+
+def of(facts: Facts, **changed: object) -> Facts:
+    return replace(facts, engine=replace(facts.engine, **changed))  # type: ignore[arg-type]  # any field of it
+
+
+# GATE-1's order, written out by hand: what breaks each step, and what is then said.
+Break = Callable[[Facts], Facts]
+STEPS: Mapping[str, tuple[Break, str]] = {
+    "known": (lambda it: replace(it, orchestration_off="the config says so"), "orchestration_disabled"),
+    "serving_class": (lambda it: of(it, serving_class=ServingClass.WEDGE_RISK), "serving_class_refused"),
+    "launchable": (lambda it: replace(it, missing=("big.gguf",)), "not_launchable"),
+    "suspended": (lambda it: replace(it, suspended_by=("person:anna",)), "suspended"),
+    "hold": (lambda it: replace(it, hold=HELD), "box_reserved"),
+    "port": (lambda it: live(it, port_holder="pid 4711 (nginx)"), "port_conflict"),
+    "memory": (lambda it: live(it, eviction=Cannot(refusal=NO_ROOM)), "memory_now"),
+}
+PERMANENT = {"serving_class", "launchable", "suspended"}
+
+
+def broken(*steps: str) -> Facts:
+    facts = GOOD
+    for step in steps:
+        facts = STEPS[step][0](facts)
+    return facts
+
+
+def said(found: Allow | Refusal) -> str:
+    return found.code if isinstance(found, Refusal) else "allow"
+
+
+def test_where_nothing_is_in_the_way() -> None:
+    """GATE-1: a start that nothing speaks against is allowed, and needs nobody to stop."""
+    assert decide(ask(), GOOD) == Allow()
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_each_step_refuses_by_itself(step: str) -> None:
+    """GATE-1: each step refuses a start that only it speaks against, by its own code."""
+    assert said(decide(ask(), broken(step))) == STEPS[step][1]
+
+
+@pytest.mark.parametrize(("first", "second"), list(combinations(STEPS, 2)))
+def test_the_earlier_step_speaks(first: str, second: str) -> None:
+    """GATE-1: of two steps that both refuse, the earlier one in the order is told."""
+    assert said(decide(ask(), broken(first, second))) == STEPS[first][1]
+
+
+def test_the_order_is_the_tables() -> None:
+    """GATE-1: the checks stand in the order of the steps, with "already running" after the first."""
+    order = list(STEPS)
+    assert [name for name, _ in CHECKS] == [order[0], "running", *order[1:]]
+
+
+@pytest.mark.parametrize(("one", "two"), list(combinations(range(len(CHECKS)), 2)))
+def test_any_two_checks_swapped_would_be_seen(one: int, two: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GATE-1: with any two checks swapped, some start is answered otherwise: the order is what is tested."""
+    running = replace(GOOD, state=State.READY)
+    situations = [broken(*pair) for pair in combinations(STEPS, 2)]
+    situations += [STEPS[step][0](running) for step in STEPS]
+    right = [said(decide(ask(), facts)) for facts in situations]
+    swapped = list(CHECKS)
+    swapped[one], swapped[two] = swapped[two], swapped[one]
+    monkeypatch.setattr(gate, "CHECKS", tuple(swapped))
+    assert [said(decide(ask(), facts)) for facts in situations] != right
+
+
+@given(st.sets(st.sampled_from(list(STEPS))), st.sampled_from(list(Cause)))
+def test_a_permanent_refusal_is_never_told_as_a_temporary_one(steps: set[str], cause: Cause) -> None:
+    """GATE-1: whatever else speaks against a start, a permanent reason is told, and without a retry."""
+    found = decide(ask(cause), broken(*sorted(steps)))
+    if steps & PERMANENT:
+        assert isinstance(found, Refusal)
+        assert found.kind in (Kind.CLASS, Kind.DISABLED)
+        assert found.retry_after is None
+    else:
+        assert (said(found) == "allow") == (not steps)
+
+
+# ---------------------------------------------------------------- step by step
+
+
+@pytest.mark.parametrize("state", [State.READY, State.STARTING])
+def test_what_runs_is_a_success(state: State) -> None:
+    """GATE-1: what runs, or was spawned, is a success whatever else speaks against it."""
+    everything = broken(*[step for step in STEPS if step != "known"])
+    assert decide(ask(), replace(everything, state=state)) == Allow()
+
+
+@pytest.mark.parametrize("state", [it for it in State if it not in (State.READY, State.STARTING)])
+def test_what_does_not_serve_is_checked(state: State) -> None:
+    """GATE-1: an engine that drains, stops, failed or is not known yet is no success by itself."""
+    assert said(decide(ask(), replace(broken("hold"), state=state))) == "box_reserved"
+
+
+@pytest.mark.parametrize("state", list(State))
+def test_orchestration_switched_off_comes_first(state: State) -> None:
+    """GATE-4: where orchestration is off nothing is started, not even what runs already."""
+    found = decide(ask(), replace(broken("known"), state=state))
+    assert str(found) == "Nothing is started or stopped on crow: orchestration is off (the config says so)."
+
+
+@pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        (replace(GOOD, here=HostName("raven")), "it is an engine of crow"),
+        (of(GOOD, enabled=False), "it is switched off"),
+        (of(GOOD, driver=DriverKind.EXTERNAL), "it is external: only used, never started"),
+    ],
+)
+def test_what_is_not_ours_to_start(facts: Facts, why: str) -> None:
+    """GATE-1: another node's, a switched off and an external engine are never started, and it is said why."""
+    found = decide(ask(), facts)
+    assert isinstance(found, Refusal)
+    assert str(found) == f"big cannot be started here: {why}."
+    assert found.advice()
+
+
+CLASSES = [ServingClass.WINDOWED, ServingClass.WEDGE_RISK]
+
+
+@pytest.mark.parametrize("needed", CLASSES)
+@pytest.mark.parametrize("override", [None, *ServingClass])
+@pytest.mark.parametrize("cause", list(Cause))
+def test_only_the_class_itself_unlocks_it(
+    needed: ServingClass, override: ServingClass | None, cause: Cause
+) -> None:
+    """CAT-5: a class is unlocked by its own name only, and only by the API and the step of a plan."""
+    found = decide(ask(cause, override), of(GOOD, serving_class=needed))
+    allowed = override is needed and cause in (Cause.API, Cause.STEP)
+    assert said(found) == ("allow" if allowed else "serving_class_refused")
+
+
+@pytest.mark.parametrize(
+    ("needed", "why"),
+    [
+        (ServingClass.WINDOWED, "windowed: it runs on two boxes or evicts production"),
+        (ServingClass.WEDGE_RISK, "wedge-risk: its shape has wedged a box"),
+    ],
+)
+def test_a_class_is_refused_with_its_reason(needed: ServingClass, why: str) -> None:
+    """CAT-5: the refusal names the class and the reason, and never when to retry."""
+    found = decide(ask(), of(GOOD, serving_class=needed))
+    assert isinstance(found, Refusal)
+    assert why in str(found)
+    assert found.retry_after is None
+    assert f"--override {needed}" in found.advice()
+
+
+def test_an_override_of_a_resident_engine_changes_nothing() -> None:
+    """CAT-5: an override is not needed for a resident engine, and unlocks nothing else."""
+    assert decide(ask(Cause.API, ServingClass.WEDGE_RISK), GOOD) == Allow()
+    found = decide(ask(Cause.API, ServingClass.WEDGE_RISK), broken("hold"))
+    assert said(found) == "box_reserved"
+
+
+@pytest.mark.parametrize(
+    ("facts", "text"),
+    [
+        (replace(GOOD, missing=("big.gguf",)), "big cannot be started here: big.gguf is not there."),
+        (
+            replace(GOOD, missing=("big.gguf", "llama-server")),
+            "big cannot be started here: big.gguf, llama-server are not there.",
+        ),
+        (
+            replace(GOOD, context_most=131_072),
+            "big cannot be started here: its context of 262144 is above the model's 131072.",
+        ),
+        (
+            replace(GOOD, never="needs 154.2 GiB + 8.0 reserve; the host has 124.0"),
+            "big can never fit on crow: needs 154.2 GiB + 8.0 reserve; the host has 124.0.",
+        ),
+    ],
+)
+def test_what_cannot_be_launched(facts: Facts, text: str) -> None:
+    """GATE-1: missing files, a context above the model's and a need above the host's are permanent."""
+    found = decide(ask(), facts)
+    assert str(found) == text
+    assert isinstance(found, Refusal)
+    assert found.retry_after is None
+
+
+def test_a_context_that_is_not_known_passes() -> None:
+    """GATE-1: a context at the model's limit passes, and so does one where either is not known."""
+    assert decide(ask(), replace(GOOD, context_most=262_144)) == Allow()
+    assert decide(ask(), of(replace(GOOD, context_most=1), context=None)) == Allow()
+
+
+def test_who_suspended_it() -> None:
+    """GATE-1: the refusal of a suspended engine names who suspended it and the command that ends it."""
+    found = decide(ask(), replace(GOOD, suspended_by=("person:anna", "unknown")))
+    assert str(found) == "big is suspended by anna, unknown."
+
+
+def test_a_hold_is_refused_with_owner_and_end() -> None:
+    """HOLD-13: a start under a hold is refused with the owner, the expiry and the seconds until then."""
+    found = decide(ask(), broken("hold"))
+    assert isinstance(found, Refusal)
+    assert found.facts() | {"retry_after": found.retry_after} == {
+        "host": "crow",
+        "engine": "big",
+        "owner": "dsv4-window",
+        "reason": "bench",
+        "until": "2026-09-04T21:15:11.000Z",
+        "expires_at": "2026-09-04T21:15:11.000Z",
+        "retry_after": 4200,
+    }
+
+
+def test_what_a_hold_allows_starts() -> None:
+    """HOLD-5: an engine that the hold allows passes it."""
+    assert decide(ask(), of(broken("hold"), id=EngineId("fast"))) == Allow()
+
+
+def test_the_process_on_the_port_is_named() -> None:
+    """GATE-1: a port that somebody else has refuses the start, naming the process."""
+    found = decide(ask(), broken("port"))
+    assert str(found) == "Port 8031 of big is taken by pid 4711 (nginx)."
+
+
+@pytest.mark.parametrize("cause", list(Cause))
+def test_an_unknown_need_is_started_by_name_only(cause: Cause) -> None:
+    """MEM-2: an unknown need starts for a request, a warm-up or the API, never for a timer or plan."""
+    by_name = cause in (Cause.REQUEST, Cause.ACQUIRE, Cause.API)
+    assert named(cause) is by_name
+    found = decide(ask(cause), live(GOOD, need=None))
+    assert said(found) == ("allow" if by_name else "memory_now")
+    if isinstance(found, Refusal):
+        assert found.retry_after == 60
+
+
+def test_nothing_starts_beside_a_first_measurement() -> None:
+    """MEM-2: while an engine of unknown need loads, no other engine of its host is started."""
+    found = decide(ask(), live(GOOD, measuring=EngineId("new")))
+    assert isinstance(found, MemoryNow)
+    assert "new loads for the first time" in str(found)
+    assert found.retry_after == 60
+
+
+def test_the_plan_of_an_allowed_start() -> None:
+    """GATE-2: an allowed start carries whom to stop, whom to drain first, and how long the freshest stays."""
+    plan = Eviction(stop=(EngineId("a"), EngineId("b")), drain=(EngineId("b"),), fresh_until=77.0)
+    assert decide(ask(), live(GOOD, eviction=plan)) == Allow(
+        stop=(EngineId("a"), EngineId("b")), drain=(EngineId("b"),), fresh_until=77.0
+    )
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_without_a_look_at_the_machine_the_rest_is_asked(step: str) -> None:
+    """GATE-1: the checks that need no look at the machine refuse before it is looked at."""
+    found = decide(ask(), replace(broken(step), live=None))
+    assert said(found) == ("allow" if step in ("port", "memory") else STEPS[step][1])
+
+
+# ---------------------------------------------------------------- why
+
+
+def test_why_prints_every_check_in_order() -> None:
+    """GATE-2: `why` has every check with its result, those after the first refusal too."""
+    rows = explain(ask(), broken("hold", "memory"))
+    assert [row.name for row in rows] == [name for name, _ in CHECKS]
+    assert [row.name for row in rows if row.result is Result.REFUSED] == ["hold", "memory"]
+    assert {row.name: row.code for row in rows if row.code} == {
+        "hold": "box_reserved",
+        "memory": "memory_now",
+    }
+    assert rows[5].text == ("crow is held by dsv4-window until 2026-09-04T21:15:11.000Z: big is not started.")
+    assert all(row.text for row in rows)
+
+
+def test_why_of_what_runs() -> None:
+    """GATE-2: for an engine that runs `why` says so, and skips what is not asked then."""
+    rows = explain(ask(), replace(broken("hold"), state=State.READY))
+    assert [row.result.value for row in rows] == ["pass", "pass", *["skipped"] * 6]
+    assert {row.text for row in rows[1:]} == {"it runs already, as itself"}
+    starting = explain(ask(), replace(GOOD, state=State.STARTING))
+    assert starting[1].text == "its start is under way"
+
+
+def test_why_without_a_look_at_the_machine() -> None:
+    """GATE-2: without a look at the machine `why` says which checks were not made."""
+    rows = explain(ask(), replace(GOOD, live=None))
+    assert [row.name for row in rows if row.result is Result.SKIPPED] == ["port", "memory"]
+
+
+def passed(facts: Facts, name: str, asked: Ask | None = None) -> str:
+    row = next(row for row in explain(asked or ask(), facts) if row.name == name)
+    assert row.result is Result.PASSED
+    return row.text
+
+
+def test_why_a_check_passed() -> None:
+    """GATE-2: a passed check says why: the override, the hold's leave, the sum, who would stop."""
+    windowed = of(GOOD, serving_class=ServingClass.WINDOWED)
+    by_name = ask(Cause.API, ServingClass.WINDOWED)
+    assert passed(windowed, "serving_class", by_name) == "it is windowed, and the call names that class"
+    allowed = of(broken("hold"), id=EngineId("fast"))
+    assert passed(allowed, "hold") == "dsv4-window holds the host, and allows this engine"
+    plan = Eviction(stop=(EngineId("a"), EngineId("b")), fit=Fit(arithmetic="needs 5.0 GiB + 8.0 reserve"))
+    assert passed(live(GOOD, eviction=plan), "memory") == "needs 5.0 GiB + 8.0 reserve; would stop a, b"
+    assert passed(GOOD, "memory") == "it fits"
+    unknown = "not known what it needs; request names it: it is measured"
+    assert passed(live(GOOD, need=None), "memory") == unknown
+
+
+def test_why_and_the_gate_agree() -> None:
+    """GATE-2: the first refusal that `why` shows is what the gate says."""
+    for pair in combinations(STEPS, 2):
+        facts = broken(*pair)
+        first = next(row.code for row in explain(ask(), facts) if row.result is Result.REFUSED)
+        assert first == said(decide(ask(), facts))
+
+
+def test_a_loading_sibling_is_the_answer_of_the_planner() -> None:
+    """GATE-1: what the planner refuses is told as it is."""
+    loading = Loading(engine="a", elapsed_s=41, budget_s=240, retry_after=199)
+    assert decide(ask(), live(GOOD, eviction=Cannot(refusal=loading))) is loading

@@ -1,0 +1,18 @@
+"""The wire is tested on both loops: uvloop, which the daemon runs, and asyncio's own."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+import pytest
+import uvloop
+
+_ON_BOTH_LOOPS = ("test_upstream", "test_server")
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    name = item.nodeid.partition("::")[0].rpartition("/")[2].removesuffix(".py")
+    if name in _ON_BOTH_LOOPS:
+        return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+    return {"asyncio": asyncio.new_event_loop}

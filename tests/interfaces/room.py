@@ -1,0 +1,361 @@
+"""A daemon's control API in memory: real services on fake engines, and a client that speaks HTTP to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+import httpx2
+from starlette.applications import Starlette
+
+from hostler.adapters.store.memory import MemoryStore
+from hostler.domain.engine import EngineState, Launch
+from hostler.domain.errors import Refusal
+from hostler.domain.fleet import (
+    DriverKind,
+    Engine,
+    EngineTarget,
+    Escalating,
+    Fleet,
+    Gateway,
+    Group,
+    Host,
+    Key,
+    Node,
+    Plain,
+    Route,
+    Upstream,
+    UpstreamTarget,
+    frozen,
+)
+from hostler.domain.hold import HoldRecord, HoldState, HoldView
+from hostler.domain.memory import Pools, Reading
+from hostler.domain.values import EngineId, HostName, RouteName, ServingClass, requester
+from hostler.interfaces.api.app import create_app
+from hostler.services.control import Control
+from hostler.services.engines import Engines
+from hostler.services.event_queue import EventQueue
+from hostler.services.feed import Feed
+from hostler.services.gate import Gate
+from hostler.services.holds import Holds
+from hostler.services.keys import Keyring, Scope, digest_of, keyring
+from hostler.services.lanes import InFlight, Lane, Lanes
+from hostler.services.measure import Measure
+from hostler.services.requests import Requests
+from hostler.services.routes import Routes, load
+from hostler.services.starting import Starting
+from hostler.services.status import DaemonFacts, Status
+from hostler.services.stopping import Stopping
+from hostler.services.suspensions import Suspensions
+from tests.fakes.clock import ManualClock
+from tests.fakes.driver import FakeDriver
+from tests.fakes.ids import CountingIds
+from tests.fakes.state_files import MemoryStateFiles
+
+HOST = HostName("crow")
+GIB = 1 << 30
+LOCAL = "hk_local"
+URL = "http://127.0.0.1:7070"
+
+
+@dataclass(slots=True)
+class Machine:
+    """Memory, ports, files and programs: all there, all free, unless a test says otherwise."""
+
+    available: int = 100 * GIB
+    broken: str | None = None
+    holders: dict[int, str] = field(default_factory=dict)
+
+    def read(self) -> Pools:
+        if self.broken is not None:
+            raise OSError(5, self.broken)
+        return {"host": Reading(total=124 * GIB, available=self.available)}
+
+    def holder(self, address: str, port: int) -> str | None:
+        return self.holders.get(port)
+
+    def path(self, name: str) -> str:
+        return name
+
+    def size(self, name: str) -> int | None:
+        return GIB
+
+    def exists(self, program: str, env: object, cwd: str) -> bool:
+        return True
+
+    def close(self, url: str) -> None:
+        """Connections: there are none."""
+
+    def take(self) -> Sequence[str]:
+        """Forced changes of the hold: there are none."""
+        return ()
+
+
+@dataclass(slots=True)
+class HoldInMemory:
+    """The need `HoldReader`: what a test wrote."""
+
+    view: HoldView
+
+    def read(self) -> HoldView:
+        return self.view
+
+
+@dataclass(slots=True, kw_only=True)
+class Room:
+    """Everything a test may turn."""
+
+    control: Control
+    app: Starlette
+    driver: FakeDriver
+    machine: Machine
+    clock: ManualClock
+    hold: HoldInMemory
+    queue: EventQueue
+    store: MemoryStore
+    lanes: Lanes
+    cuts: list[Refusal] = field(default_factory=list)
+
+    def held(self, owner: str = "bench", *, minutes: float = 42, allow: tuple[str, ...] = ()) -> None:
+        """Somebody holds the host from now on."""
+        expires = self.clock.now() + timedelta(minutes=minutes)
+        record = HoldRecord(
+            owner=owner,
+            reason="window",
+            started_at=self.clock.now(),
+            expires_at=expires,
+            raw={"owner": owner},
+        )
+        self.hold.view = HoldView(
+            state=HoldState.HELD,
+            path="/run/hold.json",
+            record=record,
+            until=expires,
+            identity=f"{owner}@now",
+            allow=frozenset({*allow, "embed"}),
+        )
+
+    def lane(self, engine: str) -> Lane:
+        return self.lanes.get(engine)
+
+    def request(self, engine: str | None = None, route: str = "chat") -> InFlight:
+        """An inference request under way, in `engine` when one is named."""
+        who = requester(ip="10.99.0.7", ua="bot/1", client="bot", key="bots")
+        entry = self.control.requests.open(
+            who, route=route, path="/v1/chat/completions", cut=self.cuts.append
+        )
+        if engine is not None:
+            self.lane(engine).enter(entry)
+        return entry
+
+    def client(self, key: str | None = LOCAL, **headers: str) -> httpx2.AsyncClient:
+        """A client of the API: the local key unless another, or none, is wanted."""
+        sent = {} if key is None else {"authorization": f"Bearer {key}"}
+        transport = httpx2.ASGITransport(app=self.app)
+        return httpx2.AsyncClient(transport=transport, base_url=URL, headers={**sent, **headers})
+
+    def other_keys(self, ring: Keyring) -> None:
+        """Serve with another keyring from here on."""
+        self.control = replace(self.control, keyring=ring)
+        self.app = create_app(self.control)
+
+
+@asynccontextmanager
+async def room(*, names: frozenset[str] = frozenset()) -> AsyncIterator[Room]:
+    """A room whose event log is written until the end."""
+    it = build(names)
+    writing = asyncio.create_task(it.queue.run())
+    try:
+        yield it
+    finally:
+        it.queue.release()
+        writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
+        for lane in it.lanes.by_id.values():
+            if lane.starting is not None:
+                lane.starting.cancel()
+                await asyncio.gather(lane.starting, return_exceptions=True)
+
+
+def build(names: frozenset[str]) -> Room:
+    """The services as the bootstrap joins them, on fakes."""
+    clock, ids, files, driver, machine = (
+        ManualClock(),
+        CountingIds(),
+        MemoryStateFiles(),
+        FakeDriver(),
+        Machine(),
+    )
+    store = MemoryStore(ids)
+    queue = EventQueue(store=store, clock=clock, ids=ids)
+    it = fleet()
+    hold = HoldInMemory(HoldView(state=HoldState.FREE, path="/run/hold.json"))
+    lanes = Lanes(
+        fleet=it,
+        clock=clock,
+        events=queue,
+        by_id=frozen({engine.id: lane(engine) for engine in it.local_engines()}),
+    )
+    drivers = frozen({"process": driver, "external": driver})
+    holds = Holds(host=HOST, reader=hold, changes=machine, clock=clock, events=queue)
+    gate = Gate(
+        lanes=lanes,
+        holds=holds,
+        memory=machine,
+        ports=machine,
+        models=machine,
+        programs=machine,
+        clock=clock,
+        events=queue,
+    )
+    measure = Measure(lanes=lanes, memory=machine, drivers=drivers, files=files, clock=clock, events=queue)
+    stopping = Stopping(
+        lanes=lanes, drivers=drivers, memory=machine, connections=machine, clock=clock, events=queue
+    )
+    starting = Starting(
+        lanes=lanes,
+        gate=gate,
+        stopping=stopping,
+        measure=measure,
+        drivers=drivers,
+        models=machine,
+        clock=clock,
+        events=queue,
+    )
+    engines = Engines(
+        lanes=lanes,
+        gate=gate,
+        starting=starting,
+        stopping=stopping,
+        suspensions=Suspensions(files=files, clock=clock, events=queue),
+        measure=measure,
+        drivers=drivers,
+        clock=clock,
+    )
+    requests = Requests(clock=clock, ids=ids)
+    routes = Routes(files=files, clock=clock, events=queue, current=load(it, files))
+    status = Status(
+        facts=facts(clock),
+        lanes=lanes,
+        gate=gate,
+        starting=starting,
+        requests=requests,
+        routes=routes,
+        holds=holds,
+        memory=machine,
+        clock=clock,
+        queue=queue,
+    )
+    control = Control(
+        fleet=it,
+        engines=engines,
+        routes=routes,
+        requests=requests,
+        holds=holds,
+        feed=Feed(queue=queue, draw=status.picture, clock=clock),
+        keyring=keyring(configured=(), kept=(), local=LOCAL, clock=clock),
+        status=status,
+        clock=clock,
+        metrics=lambda: b"hostler_up 1\n",
+        names=names,
+    )
+    return Room(
+        control=control,
+        app=create_app(control),
+        driver=driver,
+        machine=machine,
+        clock=clock,
+        hold=hold,
+        queue=queue,
+        store=store,
+        lanes=lanes,
+    )
+
+
+def facts(clock: ManualClock) -> DaemonFacts:
+    return DaemonFacts(
+        pid=4711,
+        version="0.1.0",
+        started=clock.now(),
+        listen=("127.0.0.1:7070",),
+        state_dir="/var/lib/hostler",
+        config_file="/etc/hostler/hostler.yaml",
+        keys_open=True,
+    )
+
+
+def fleet() -> Fleet:
+    """One box: fast and large exclude each other, embed is essential, heavy is dangerous, far is not ours."""
+    engines = (
+        engine("fast", 8101, group="main", order=20, need=4),
+        engine("large", 8102, group="main", need=12),
+        engine("embed", 8103, essential=True, resident=True, order=10, need=1),
+        engine("heavy", 8104, serving_class=ServingClass.WEDGE_RISK, need=90),
+        replace(engine("far", 8105), driver=DriverKind.EXTERNAL, url="http://10.99.0.9:8000"),
+    )
+    target = EngineTarget(engine=EngineId("fast"))
+    cloud = UpstreamTarget(upstream="cloud", model="big")
+    routes = (
+        Route(
+            name=RouteName("chat"),
+            aliases=("gpt-4o-mini",),
+            profiles=frozen(
+                {
+                    "local": Escalating(fast=EngineId("fast"), large=EngineId("large")),
+                    "cloud": Plain(targets=(cloud,)),
+                }
+            ),
+            active="local",
+        ),
+        Route(
+            name=RouteName("team/embed v1"),
+            profiles=frozen({"local": Plain(targets=(EngineTarget(engine=EngineId("embed")),))}),
+        ),
+        Route(
+            name=RouteName("idle"),
+            profiles=frozen({"a": Plain(targets=(target,)), "b": Plain(targets=(cloud,))}),
+        ),
+    )
+    groups = frozen({"main": Group(name="main", host=HOST)})
+    return Fleet(
+        here=HOST,
+        head=(HOST,),
+        node=Node(),
+        hosts=frozen({HOST: Host(name=HOST, url="https://crow.lan:7070", groups=groups)}),
+        engines=frozen({it.id: it for it in engines}),
+        upstreams=frozen({"cloud": Upstream(name="cloud", url="https://example.net/v1")}),
+        routes=frozen({it.name: it for it in routes}),
+        gateway=Gateway(cors=("https://app.example.net",)),
+    )
+
+
+def engine(name: str, port: int, *, need: int = 2, **settings: object) -> Engine:
+    made = Engine(id=EngineId(name), host=HOST, model=name, port=port, need=frozen({"host": need * GIB}))
+    return replace(made, **settings)  # type: ignore[arg-type]  # a test's shorthand for some of its fields
+
+
+def lane(it: Engine) -> Lane:
+    launch = Launch(
+        engine=it.id,
+        driver=it.driver.value,
+        argv=("llama-server",),
+        cwd="/",
+        address="127.0.0.1",
+        port=it.port or 0,
+        url=it.url or f"http://127.0.0.1:{it.port}",
+        model=it.model,
+        directory=f"/state/engines/{it.id}",
+    )
+    return Lane(engine=it, launch=launch, status=EngineState(engine=it.id))
+
+
+def ring(clock: ManualClock, *scopes: Scope) -> Keyring:
+    """A keyring with the local key and one key per scope, named as it."""
+    keys = [
+        Key(name=scope.value, digest=digest_of(f"hk_{scope.value}"), scopes=frozenset({scope.value}))
+        for scope in scopes
+    ]
+    return keyring(configured=keys, kept=(), local=LOCAL, clock=clock)

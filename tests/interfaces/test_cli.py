@@ -1,0 +1,319 @@
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from hostler import __version__
+from hostler.domain.engine import State
+from hostler.domain.values import EngineId
+from hostler.interfaces.cli.main import COMMANDS
+from tests.fakes.clock import settle
+from tests.interfaces.room import Room, room
+from tests.interfaces.terminal import Ended, Shell, served, shell
+
+NASTY = "red\x1b[31m\u202e\nsecond line"
+"""A text of somebody else that would colour, reorder and break the lines of a terminal."""
+
+
+@pytest.fixture
+async def box() -> AsyncIterator[Room]:
+    async with room() as it:
+        yield it
+
+
+@pytest.fixture
+async def user(box: Room, tmp_path: Path) -> AsyncIterator[Shell]:
+    async with served(box.app, tmp_path) as it:
+        yield it
+
+
+def told(ended: Ended) -> tuple[int, list[str]]:
+    """The exit code, and the lines of stderr; nothing may be on stdout of what failed."""
+    assert ended.out == ""
+    return ended.code, ended.err.splitlines()
+
+
+async def test_the_version_is_printed(tmp_path: Path) -> None:
+    """INTERFACE-2: --version prints the version and needs no daemon."""
+    ended = await shell(tmp_path).run("--version")
+    assert (ended.code, ended.out) == (0, f"hostler {__version__}\n")
+
+
+async def test_status_is_the_whole_picture(box: Room, user: Shell) -> None:
+    """INTERFACE-2: status shows host, hold, memory, engines, routes and requests, times local and how long until."""
+    box.held("bench", minutes=42)
+    box.request()
+    ended = await user.run("status")
+    assert (ended.code, ended.err) == (0, "")
+    lines = ended.out.splitlines()
+    assert lines[0] == "crow: hostler 0.1.0, pid 4711, up 0 s, 127.0.0.1:7070"
+    assert lines[1] == "hold     held by bench, ends in 42 min (22:47): window"
+    assert lines[2].startswith("memory   host: 24.0 GiB of 124 GiB used, 100 GiB available")
+    large = next(line for line in lines if line.startswith("large"))
+    assert large.endswith("blocked: box_reserved until 22:47")
+    assert "1 request under way." in lines
+    assert "\x1b" not in ended.out
+
+
+async def test_json_is_the_wire_form(box: Room, user: Shell) -> None:
+    """INTERFACE-2: with --json the answer is the API's own document, one, and nothing else."""
+    async with box.client() as client:
+        for words, path in (
+            (["status"], "/v1/hostler/status"),
+            (["engines"], "/v1/hostler/engines"),
+            (["routes"], "/v1/hostler/routes"),
+            (["requests"], "/v1/hostler/requests"),
+            (["why", "fast"], "/v1/hostler/engines/fast/why"),
+            (["logs", "fast"], "/v1/hostler/engines/fast/logs"),
+            (["schedule"], "/gateway/schedule"),
+        ):
+            ended = await user.run(*words, "--json")
+            assert (ended.code, ended.err) == (0, "")
+            assert ended.out.count("\n") == 1
+            assert json.loads(ended.out) == (await client.get(path)).json()
+
+
+async def test_an_engine_is_started_and_stopped(box: Room, user: Shell) -> None:
+    """INTERFACE-1: start, stop, drain, suspend, resume and clear change the engine and say so in a sentence."""
+    for words, said, state in (
+        (["start", "fast"], "fast is ready after 0 s.\n", State.READY),
+        (
+            ["drain", "fast", "--timeout", "5s"],
+            "fast is drained. `hostler resume fast` lets requests in again.\n",
+            State.DRAINING,
+        ),
+        (["resume", "fast"], "fast may run again.\n", State.READY),
+        (["stop", "fast", "--now"], "fast is stopped.\n", State.STOPPED),
+        (["suspend", "fast"], "fast is suspended.\n", State.STOPPED),
+        (["clear", "fast"], "fast may be tried again.\n", State.STOPPED),
+    ):
+        ended = await user.run(*words)
+        assert (ended.code, ended.out, ended.err) == (0, said, "")
+        assert box.lane("fast").state is state
+
+
+async def test_a_refused_start_is_one_error_and_one_hint(box: Room, user: Shell) -> None:
+    """INTERFACE-4: a start under a hold exits 75 with one error line and one hint line on stderr."""
+    box.held("bench")
+    code, lines = told(await user.run("start", "fast"))
+    assert code == 75
+    assert [line.split(":")[0] for line in lines] == ["error", "hint"]
+    assert lines[0].startswith("error: crow is held by bench until")
+
+
+async def test_a_failure_with_json_is_the_error_object_alone(box: Room, user: Shell) -> None:
+    """INTERFACE-2: with --json a failure is the API's error object, alone, on stderr."""
+    box.held("bench")
+    code, lines = told(await user.run("start", "fast", "--json"))
+    assert (code, len(lines)) == (75, 1)
+    async with box.client() as client:
+        answer = await client.post("/v1/hostler/engines/fast/start")
+    assert json.loads(lines[0]) == answer.json()
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("start", "nothing"), 66),
+        (("start", "heavy"), 77),
+        (("start", "far"), 77),
+        (("cancel", "rq_nothing"), 66),
+        (("routes", "set", "chat", "nothing"), 65),
+        (("routes", "set", "nothing", "local"), 66),
+        (("logs", "fast", "-n", "20000"), 65),
+        (("schedule", "--since", "no cursor"), 66),
+        (("schedule", "--follow", "--since", "no cursor"), 66),
+        (("start",), 2),
+        (("start", "fast", "--bogus"), 2),
+        (("start", "fast", "more"), 2),
+        (("start", "fast", "--timeout", "5"), 2),
+        (("start", "fast", "--override", "safe"), 2),
+        (("nothing",), 2),
+        (("--bogus",), 2),
+    ],
+)
+async def test_the_exit_code_says_what_kind_of_no_it_is(
+    user: Shell, words: tuple[str, ...], code: int
+) -> None:
+    """INTERFACE-4: each kind of failure has its exit code, and is told in one error line and at most one hint."""
+    found, lines = told(await user.run(*words))
+    assert found == code
+    assert lines[0].startswith("error: ")
+    assert [line.split(":")[0] for line in lines[1:]] in (["hint"], [])
+
+
+@pytest.mark.parametrize("words", [("nothing",), ("start", "fast", "--bogus"), ("start", "--override", "x")])
+async def test_wrong_use_with_json_is_an_error_object_too(user: Shell, words: tuple[str, ...]) -> None:
+    """INTERFACE-2: a wrong use with --json is an error object with code usage, and exit 2."""
+    code, lines = told(await user.run(*words, "--json"))
+    assert (code, len(lines)) == (2, 1)
+    assert json.loads(lines[0])["error"]["code"] == "usage"
+
+
+async def test_a_daemon_that_is_not_there_is_told(tmp_path: Path) -> None:
+    """INTERFACE-4: without a daemon a command exits 69 and says how to start one."""
+    code, lines = told(await shell(tmp_path).run("status"))
+    assert code == 69
+    assert "hostler serve" in lines[1]
+
+
+async def test_a_key_without_the_scope_is_told(user: Shell) -> None:
+    """INTERFACE-4: a call that the key may not make exits 77, and the key is not printed."""
+    ended = await user.run("stop", "fast", HOSTLER_API_KEY="hk_wrong")
+    code, lines = told(ended)
+    assert code == 77
+    assert "hk_wrong" not in "".join(lines)
+
+
+async def test_a_start_that_is_not_awaited_longer_exits_124(box: Room, user: Shell) -> None:
+    """INTERFACE-4: start with --timeout exits 124 when the engine is not ready by then; the start goes on."""
+    box.driver.loading.add(EngineId("fast"))
+    run = asyncio.ensure_future(user.run("start", "fast", "--timeout", "3s"))
+    while box.lane("fast").state is not State.STARTING or box.lane("fast").waiters == 0:
+        await asyncio.wait({run}, timeout=0.01)
+    await box.clock.advance(3)
+    code, lines = told(await run)
+    assert code == 124
+    assert lines[0].startswith("error: fast is loading: 3 s of")
+    assert box.lane("fast").state is State.STARTING
+
+
+async def test_text_of_others_moves_no_cursor_and_takes_one_row(box: Room, user: Shell) -> None:
+    """INTERFACE-2: what others wrote is shown escaped, on one row each, wherever it is printed."""
+    box.held(NASTY)
+    box.driver.logs[EngineId("fast")] = [NASTY]
+    box.lane("fast").suspended_by = (NASTY,)
+    entry = box.request(route=NASTY)
+    entry.phase = NASTY
+    for words, rows in (
+        (["status"], 18),
+        (["engines"], 6),
+        (["requests"], 2),
+        (["logs", "fast"], 1),
+        (["routes"], 4),
+    ):
+        ended = await user.run(*words)
+        assert ended.code == 0, ended.err
+        assert len(ended.out.splitlines()) == rows
+        assert ended.out.isascii()
+        assert "\x1b" not in ended.out
+    assert "red\\x1b[31m\\u202e\\x0asecond line" in (await user.run("requests")).out
+
+
+async def test_routes_show_where_they_lead_and_are_switched(box: Room, user: Shell) -> None:
+    """GW-1: routes shows the active profile and its targets, set switches it, and a name may hold a slash."""
+    lines = (await user.run("routes")).out.splitlines()
+    assert lines[0].split() == ["ROUTE", "PROFILE", "TARGETS", "OTHERS", "ALIASES"]
+    assert "fast: fast (stopped), large: large (stopped)" in lines[1]
+    assert "nowhere: no profile is active" in lines[3]
+    ended = await user.run("routes", "set", "chat", "cloud")
+    assert ended.out == "chat now leads to cloud as big (profile cloud).\n"
+    assert box.control.routes.active("chat") == "cloud"
+    ended = await user.run("routes", "set", "team/embed v1", "local")
+    assert ended.out == "team/embed v1 now leads to embed (stopped) (profile local).\n"
+
+
+async def test_requests_are_listed_and_cancelled(box: Room, user: Shell) -> None:
+    """GW-9: requests lists what is under way with key, client and address; cancel ends one by its id."""
+    entry = box.request()
+    row = (await user.run("requests")).out.splitlines()[1].split()
+    assert row == [
+        entry.id,
+        "chat",
+        "-",
+        "accepted",
+        "0",
+        "s",
+        "0",
+        "B",
+        "0",
+        "B",
+        "bots",
+        "bot",
+        "10.99.0.7",
+    ]
+    ended = await user.run("cancel", entry.id)
+    assert ended.out == f"{entry.id} is cancelled.\n"
+    assert [refusal.code for refusal in box.cuts] == ["ended"]
+
+
+async def test_why_prints_every_check(box: Room, user: Shell) -> None:
+    """GATE-2: why prints the verdict and one row per check, and exits 0."""
+    box.held("bench")
+    ended = await user.run("why", "fast")
+    lines = ended.out.splitlines()
+    assert ended.code == 0
+    assert lines[0] == "fast is stopped and would not start now."
+    assert any(line.startswith("hold ") and " refused " in line for line in lines)
+
+
+async def test_the_schedule_is_followed(box: Room, user: Shell) -> None:
+    """FEED-1: schedule --since prints every later event once, --follow --json one event a line as they come."""
+    cursor = json.loads((await user.run("schedule", "--json")).out)["cursor"]
+    async with box.client() as client:
+        await client.post("/v1/hostler/engines/fast/start")
+    await settle()
+    lines = (await user.run("schedule", "--since", cursor)).out.splitlines()
+    assert [line.split()[2] for line in lines[:-1]] == ["engine_starting", "engine_ready", "engine_measured"]
+    assert lines[0].startswith("2026-09-04 22:05:11  engine_starting  engine=fast host=crow  for api")
+    assert lines[-1].startswith("cursor: ")
+    run = asyncio.ensure_future(user.run("schedule", "--follow", "--since", cursor, "--json"))
+    while not box.queue.released:
+        await asyncio.wait({run}, timeout=0.01)
+        if box.clock.sleepers:
+            box.control.feed.stop()
+    types = [json.loads(line)["type"] for line in (await run).out.splitlines()]
+    assert types == ["engine_starting", "engine_ready", "engine_measured"]
+
+
+async def test_a_followed_log_goes_on(box: Room, user: Shell) -> None:
+    """ENG-12: logs -f prints the last lines and the later ones; with --json one object a line."""
+    box.driver.logs[EngineId("fast")] = ["one", "two"]
+    assert (await user.run("logs", "fast", "-f", "-n", "1")).out.splitlines() == ["two", "one", "two"]
+    ended = await user.run("logs", "fast", "-f", "-n", "0", "--json")
+    assert [json.loads(line) for line in ended.out.splitlines()] == [
+        {"engine": "fast", "line": "one"},
+        {"engine": "fast", "line": "two"},
+    ]
+
+
+async def test_a_terminal_gets_colour_unless_it_does_not_want_it(user: Shell) -> None:
+    """INTERFACE-2: tables are styled on a terminal, and have no colour there with NO_COLOR."""
+    code, seen = await user.on_terminal("engines")
+    assert code == 0
+    assert "\x1b[1m" in seen
+    code, seen = await user.on_terminal("engines", NO_COLOR="1")
+    assert "\x1b[3" not in seen
+    assert "fast" in seen
+
+
+async def test_a_start_shows_its_progress_on_a_terminal(box: Room, user: Shell) -> None:
+    """ENG-5: on a terminal start shows how far it is; Ctrl-C ends the command with 130, and the start goes on."""
+    box.driver.loading.add(EngineId("fast"))
+    code, seen = await user.on_terminal("start", "fast", until="fast: starting 0 s of 120 s")
+    assert code == 130
+    assert "fast: starting 0 s of 120 s" in seen
+    assert box.lane("fast").state is State.STARTING
+
+
+async def test_a_reader_that_has_enough_is_no_failure(box: Room, user: Shell) -> None:
+    """INTERFACE-2: a pipe whose reader left ends the command without a trace of Python."""
+    box.driver.logs[EngineId("fast")] = ["x" * 1000] * 1000
+    ended = await user.run("logs", "fast", "-n", "1000")
+    assert len(ended.out) == 1001 * 1000
+    process = await asyncio.create_subprocess_shell(
+        "exec python -m hostler logs fast -n 1000 2>&1 >&3 3>&- | cat", env=dict(user.env)
+    )
+    await process.wait()
+
+
+@pytest.mark.parametrize("name", [command.name for command in COMMANDS])
+async def test_every_command_has_help_with_an_example(tmp_path: Path, name: str) -> None:
+    """INTERFACE-2: --help of every command says how it is used, with an example, plain on a pipe."""
+    ended = await shell(tmp_path).run(name, "--help")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.startswith(f"Usage: hostler {name}")
+    assert "\x1b" not in ended.out
+    assert "│" not in ended.out
