@@ -7,8 +7,11 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from hostler.adapters.store.memory import MemoryStore
 from hostler.adapters.store.sqlite import SqliteStore
+from hostler.domain.errors import ScheduleUnavailable
 from hostler.domain.events import Event, Recorded
 from hostler.domain.fleet import frozen
 from hostler.domain.values import Priority
@@ -60,3 +63,14 @@ def raw(path: Path, sql: str, *parameters: object) -> list[tuple[object, ...]]:
             return connection.execute(sql, parameters).fetchall()
     finally:
         connection.close()
+
+
+async def refusal(store: SqliteStore) -> str:
+    """Why the store cannot be used; every call says the same."""
+    with pytest.raises(ScheduleUnavailable) as refused:
+        await store.record([event(1)])
+    for call in (store.since(None, 1), store.cursor()):
+        with pytest.raises(ScheduleUnavailable, match=refused.value.why.split()[0]):
+            await call
+    assert str(refused.value).startswith("The schedule cannot be read: ")
+    return refused.value.why

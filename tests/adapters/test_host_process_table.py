@@ -61,7 +61,7 @@ def test_nobody_is_none() -> None:
         child.wait()
     assert process_table.read(child.pid) is None
     assert process_table.open_inodes(child.pid, "socket") == frozenset()
-    assert process_table.resident_bytes([child.pid]) == 0
+    assert process_table.held_bytes([child.pid]) == 0
 
 
 def test_descendants(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_descendants(tmp_path: Path) -> None:
 
 def test_own_memory_is_seen() -> None:
     """MEM-5: the memory of a process is read from its resident pages."""
-    assert process_table.resident_bytes([os.getpid()]) > 1 << 20
+    assert process_table.held_bytes([os.getpid()]) > 1 << 20
 
 
 # ---------------------------------------------------------------- listening sockets

@@ -21,6 +21,8 @@ EDGE = frozenset(
         "Generic",
         "NodeVisitor",
         "GenerateJsonSchema",
+        "Handler",
+        "Formatter",
     }
 )
 ROOTS = re.compile(r"(Protocol|Enum|Flag|Exception|Error)$")

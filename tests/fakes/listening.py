@@ -57,6 +57,12 @@ class Listening:
         self.clients.append(client)
         return client
 
+    async def held(self) -> set[Any]:
+        """The server's connections, once it has any."""
+        while not self.connections:  # noqa: ASYNC110 # uvicorn's set has no event
+            await asyncio.sleep(0)
+        return self.connections
+
     async def ask(self, data: bytes) -> tuple[int, bytes]:
         """Send bytes on a new connection and read one answer."""
         client = await self.connect()
@@ -78,6 +84,7 @@ async def listening(
     server.config.load()
     server.lifespan = server.config.lifespan_class(server.config)
     await server.startup(sockets=[sock])
+    server.server_state.default_headers = [(b"date", b"now")]
     running = Listening(sock.getsockname(), server.server_state.connections)
     try:
         yield running

@@ -475,6 +475,45 @@ async def test_slow_reader() -> None:
         assert sent == total
 
 
+async def test_head_before_the_body() -> None:
+    """GW-13: an answer's head is passed on at once, however long its first byte takes."""
+    go = asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await send(start())
+        await go.wait()
+        await send(part(b"a"))
+
+    async with listening(app) as server, asyncio.timeout(5):
+        client = await server.connect()
+        client.send(GET)
+        assert (await client.head()).startswith(b"HTTP/1.1 200 OK\r\n")
+        go.set()
+        assert await client.reader.readexactly(11) == b"1\r\na\r\n0\r\n\r\n"
+
+
+async def test_unread_body_is_held() -> None:
+    """GW-13: a body that the application does not read yet is not taken into memory whole."""
+    go = asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await go.wait()
+        await echo(scope, receive, send)
+
+    async with listening(app) as server, asyncio.timeout(10):
+        client = await server.connect()
+        client.send(POST + b"Content-Length: 8000000\r\n\r\n" + b"a" * 8_000_000)
+        (connection,) = await server.held()
+        while not connection.flow.read_paused:  # noqa: ASYNC110 # uvicorn's flow control has no such event
+            await asyncio.sleep(0)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert len(connection.cycle.body) <= 65536 + 256 * 1024
+        go.set()
+        status, body = await client.answer()
+        assert (status, len(body)) == (200, 8_000_008)
+
+
 async def test_http_1_0() -> None:
     """GW-13: a client of HTTP/1.0 gets no chunks: the connection's end is the answer's."""
 
@@ -486,7 +525,7 @@ async def test_http_1_0() -> None:
     async with listening(app) as server, asyncio.timeout(5):
         client = await server.connect()
         client.send(b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
-        assert await client.rest() == b"HTTP/1.1 200 OK\r\nx: y\r\nconnection: close\r\n\r\nabcd"
+        assert await client.rest() == b"HTTP/1.1 200 OK\r\nx: y\r\ndate: now\r\nconnection: close\r\n\r\nabcd"
 
 
 @pytest.mark.parametrize("length", [None, b"9"])

@@ -38,7 +38,7 @@ async def call(box: Room, endpoint: Endpoint, key: str | None) -> int:
 async def test_a_role_may_call_what_its_scope_includes_and_nothing_else(
     box: Room, name: str, role: str
 ) -> None:
-    """SEC-4: for each endpoint and role, a call passes exactly if the role's scope includes the endpoint's."""
+    """SEC-4: for each endpoint and role a call passes exactly if the role's scope includes the endpoint's."""
     box.other_keys(ring(box.clock, *sorted(GIVEN)))
     endpoint = BY_NAME[name]
     key = {"nobody": None, "local": LOCAL}.get(role, f"hk_{role}")

@@ -1,5 +1,6 @@
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from hostler.domain.values import EngineId
 from hostler.interfaces.cli.main import COMMANDS
 from tests.fakes.clock import settle
 from tests.interfaces.room import Room, room
-from tests.interfaces.terminal import Ended, Shell, served, shell
+from tests.interfaces.terminal import HOSTLER, Ended, Shell, served, shell
 
 NASTY = "red\x1b[31m\u202e\nsecond line"
 """A text of somebody else that would colour, reorder and break the lines of a terminal."""
@@ -42,7 +43,7 @@ async def test_the_version_is_printed(tmp_path: Path) -> None:
 
 
 async def test_status_is_the_whole_picture(box: Room, user: Shell) -> None:
-    """INTERFACE-2: status shows host, hold, memory, engines, routes and requests, times local and how long until."""
+    """INTERFACE-2: status shows host, hold, memory, engines, routes, requests, and times as local ones."""
     box.held("bench", minutes=42)
     box.request()
     ended = await user.run("status")
@@ -69,14 +70,14 @@ async def test_json_is_the_wire_form(box: Room, user: Shell) -> None:
             (["logs", "fast"], "/v1/hostler/engines/fast/logs"),
             (["schedule"], "/gateway/schedule"),
         ):
-            ended = await user.run(*words, "--json")
+            ended = await user.inside(*words, "--json")
             assert (ended.code, ended.err) == (0, "")
             assert ended.out.count("\n") == 1
             assert json.loads(ended.out) == (await client.get(path)).json()
 
 
 async def test_an_engine_is_started_and_stopped(box: Room, user: Shell) -> None:
-    """INTERFACE-1: start, stop, drain, suspend, resume and clear change the engine and say so in a sentence."""
+    """INTERFACE-1: the commands on an engine change it and say so in a sentence."""
     for words, said, state in (
         (["start", "fast"], "fast is ready after 0 s.\n", State.READY),
         (
@@ -89,7 +90,7 @@ async def test_an_engine_is_started_and_stopped(box: Room, user: Shell) -> None:
         (["suspend", "fast"], "fast is suspended.\n", State.STOPPED),
         (["clear", "fast"], "fast may be tried again.\n", State.STOPPED),
     ):
-        ended = await user.run(*words)
+        ended = await user.inside(*words)
         assert (ended.code, ended.out, ended.err) == (0, said, "")
         assert box.lane("fast").state is state
 
@@ -97,7 +98,7 @@ async def test_an_engine_is_started_and_stopped(box: Room, user: Shell) -> None:
 async def test_a_refused_start_is_one_error_and_one_hint(box: Room, user: Shell) -> None:
     """INTERFACE-4: a start under a hold exits 75 with one error line and one hint line on stderr."""
     box.held("bench")
-    code, lines = told(await user.run("start", "fast"))
+    code, lines = told(await user.inside("start", "fast"))
     assert code == 75
     assert [line.split(":")[0] for line in lines] == ["error", "hint"]
     assert lines[0].startswith("error: crow is held by bench until")
@@ -137,8 +138,8 @@ async def test_a_failure_with_json_is_the_error_object_alone(box: Room, user: Sh
 async def test_the_exit_code_says_what_kind_of_no_it_is(
     user: Shell, words: tuple[str, ...], code: int
 ) -> None:
-    """INTERFACE-4: each kind of failure has its exit code, and is told in one error line and at most one hint."""
-    found, lines = told(await user.run(*words))
+    """INTERFACE-4: each kind of failure has its exit code, and is one error line and at most one hint."""
+    found, lines = told(await user.inside(*words))
     assert found == code
     assert lines[0].startswith("error: ")
     assert [line.split(":")[0] for line in lines[1:]] in (["hint"], [])
@@ -147,7 +148,7 @@ async def test_the_exit_code_says_what_kind_of_no_it_is(
 @pytest.mark.parametrize("words", [("nothing",), ("start", "fast", "--bogus"), ("start", "--override", "x")])
 async def test_wrong_use_with_json_is_an_error_object_too(user: Shell, words: tuple[str, ...]) -> None:
     """INTERFACE-2: a wrong use with --json is an error object with code usage, and exit 2."""
-    code, lines = told(await user.run(*words, "--json"))
+    code, lines = told(await user.inside(*words, "--json"))
     assert (code, len(lines)) == (2, 1)
     assert json.loads(lines[0])["error"]["code"] == "usage"
 
@@ -194,31 +195,31 @@ async def test_text_of_others_moves_no_cursor_and_takes_one_row(box: Room, user:
         (["logs", "fast"], 1),
         (["routes"], 4),
     ):
-        ended = await user.run(*words)
+        ended = await user.inside(*words)
         assert ended.code == 0, ended.err
         assert len(ended.out.splitlines()) == rows
         assert ended.out.isascii()
         assert "\x1b" not in ended.out
-    assert "red\\x1b[31m\\u202e\\x0asecond line" in (await user.run("requests")).out
+    assert "red\\x1b[31m\\u202e\\x0asecond line" in (await user.inside("requests")).out
 
 
 async def test_routes_show_where_they_lead_and_are_switched(box: Room, user: Shell) -> None:
     """GW-1: routes shows the active profile and its targets, set switches it, and a name may hold a slash."""
-    lines = (await user.run("routes")).out.splitlines()
+    lines = (await user.inside("routes")).out.splitlines()
     assert lines[0].split() == ["ROUTE", "PROFILE", "TARGETS", "OTHERS", "ALIASES"]
     assert "fast: fast (stopped), large: large (stopped)" in lines[1]
     assert "nowhere: no profile is active" in lines[3]
-    ended = await user.run("routes", "set", "chat", "cloud")
+    ended = await user.inside("routes", "set", "chat", "cloud")
     assert ended.out == "chat now leads to cloud as big (profile cloud).\n"
     assert box.control.routes.active("chat") == "cloud"
-    ended = await user.run("routes", "set", "team/embed v1", "local")
+    ended = await user.inside("routes", "set", "team/embed v1", "local")
     assert ended.out == "team/embed v1 now leads to embed (stopped) (profile local).\n"
 
 
 async def test_requests_are_listed_and_cancelled(box: Room, user: Shell) -> None:
     """GW-9: requests lists what is under way with key, client and address; cancel ends one by its id."""
     entry = box.request()
-    row = (await user.run("requests")).out.splitlines()[1].split()
+    row = (await user.inside("requests")).out.splitlines()[1].split()
     assert row == [
         entry.id,
         "chat",
@@ -234,7 +235,7 @@ async def test_requests_are_listed_and_cancelled(box: Room, user: Shell) -> None
         "bot",
         "10.99.0.7",
     ]
-    ended = await user.run("cancel", entry.id)
+    ended = await user.inside("cancel", entry.id)
     assert ended.out == f"{entry.id} is cancelled.\n"
     assert [refusal.code for refusal in box.cuts] == ["ended"]
 
@@ -242,7 +243,7 @@ async def test_requests_are_listed_and_cancelled(box: Room, user: Shell) -> None
 async def test_why_prints_every_check(box: Room, user: Shell) -> None:
     """GATE-2: why prints the verdict and one row per check, and exits 0."""
     box.held("bench")
-    ended = await user.run("why", "fast")
+    ended = await user.inside("why", "fast")
     lines = ended.out.splitlines()
     assert ended.code == 0
     assert lines[0] == "fast is stopped and would not start now."
@@ -250,8 +251,8 @@ async def test_why_prints_every_check(box: Room, user: Shell) -> None:
 
 
 async def test_the_schedule_is_followed(box: Room, user: Shell) -> None:
-    """FEED-1: schedule --since prints every later event once, --follow --json one event a line as they come."""
-    cursor = json.loads((await user.run("schedule", "--json")).out)["cursor"]
+    """FEED-1: schedule --since prints every later event once, --follow --json one a line as they come."""
+    cursor = json.loads((await user.inside("schedule", "--json")).out)["cursor"]
     async with box.client() as client:
         await client.post("/v1/hostler/engines/fast/start")
     await settle()
@@ -259,7 +260,7 @@ async def test_the_schedule_is_followed(box: Room, user: Shell) -> None:
     assert [line.split()[2] for line in lines[:-1]] == ["engine_starting", "engine_ready", "engine_measured"]
     assert lines[0].startswith("2026-09-04 22:05:11  engine_starting  engine=fast host=crow  for api")
     assert lines[-1].startswith("cursor: ")
-    run = asyncio.ensure_future(user.run("schedule", "--follow", "--since", cursor, "--json"))
+    run = asyncio.ensure_future(user.inside("schedule", "--follow", "--since", cursor, "--json"))
     while not box.queue.released:
         await asyncio.wait({run}, timeout=0.01)
         if box.clock.sleepers:
@@ -271,8 +272,8 @@ async def test_the_schedule_is_followed(box: Room, user: Shell) -> None:
 async def test_a_followed_log_goes_on(box: Room, user: Shell) -> None:
     """ENG-12: logs -f prints the last lines and the later ones; with --json one object a line."""
     box.driver.logs[EngineId("fast")] = ["one", "two"]
-    assert (await user.run("logs", "fast", "-f", "-n", "1")).out.splitlines() == ["two", "one", "two"]
-    ended = await user.run("logs", "fast", "-f", "-n", "0", "--json")
+    assert (await user.inside("logs", "fast", "-f", "-n", "1")).out.splitlines() == ["two", "one", "two"]
+    ended = await user.inside("logs", "fast", "-f", "-n", "0", "--json")
     assert [json.loads(line) for line in ended.out.splitlines()] == [
         {"engine": "fast", "line": "one"},
         {"engine": "fast", "line": "two"},
@@ -290,7 +291,7 @@ async def test_a_terminal_gets_colour_unless_it_does_not_want_it(user: Shell) ->
 
 
 async def test_a_start_shows_its_progress_on_a_terminal(box: Room, user: Shell) -> None:
-    """ENG-5: on a terminal start shows how far it is; Ctrl-C ends the command with 130, and the start goes on."""
+    """ENG-5: on a terminal start shows how far it is; Ctrl-C ends it with 130, and the start goes on."""
     box.driver.loading.add(EngineId("fast"))
     code, seen = await user.on_terminal("start", "fast", until="fast: starting 0 s of 120 s")
     assert code == 130
@@ -299,20 +300,26 @@ async def test_a_start_shows_its_progress_on_a_terminal(box: Room, user: Shell) 
 
 
 async def test_a_reader_that_has_enough_is_no_failure(box: Room, user: Shell) -> None:
-    """INTERFACE-2: a pipe whose reader left ends the command without a trace of Python."""
+    """INTERFACE-2: a pipe whose reader left ends the command without a trace of Python, as SIGPIPE would."""
     box.driver.logs[EngineId("fast")] = ["x" * 1000] * 1000
-    ended = await user.run("logs", "fast", "-n", "1000")
-    assert len(ended.out) == 1001 * 1000
-    process = await asyncio.create_subprocess_shell(
-        "exec python -m hostler logs fast -n 1000 2>&1 >&3 3>&- | cat", env=dict(user.env)
+    ours, theirs = os.pipe()
+    os.close(ours)
+    process = await asyncio.create_subprocess_exec(
+        *HOSTLER,
+        *("logs", "fast", "-n", "1000"),
+        env=dict(user.env),
+        stdout=theirs,
+        stderr=asyncio.subprocess.PIPE,
     )
-    await process.wait()
+    os.close(theirs)
+    _, err = await process.communicate()
+    assert (process.returncode, err) == (141, b"")
 
 
 @pytest.mark.parametrize("name", [command.name for command in COMMANDS])
 async def test_every_command_has_help_with_an_example(tmp_path: Path, name: str) -> None:
     """INTERFACE-2: --help of every command says how it is used, with an example, plain on a pipe."""
-    ended = await shell(tmp_path).run(name, "--help")
+    ended = await shell(tmp_path).inside(name, "--help")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.startswith(f"Usage: hostler {name}")
     assert "\x1b" not in ended.out

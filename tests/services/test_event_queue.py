@@ -224,7 +224,7 @@ async def test_memory_and_store_answer_alike(desk: Desk) -> None:
     await settle()
     epoch = desk.store.inner.epoch
     desk.queue._ring.popleft()  # noqa: SLF001 - as if the ring were smaller
-    desk.queue._ring.popleft()  # noqa: SLF001
+    desk.queue._ring.popleft()  # noqa: SLF001 - and smaller still
     for place in range(6):
         wanted = await desk.store.inner.since(f"{epoch}:{place}", 10)
         assert await desk.queue.since(f"{epoch}:{place}", 10) == wanted

@@ -141,7 +141,7 @@ async def test_a_snapshot_has_what_there_is(house: House) -> None:
 def test_a_snapshot_and_later_events_give_the_later_snapshot(
     steps: list[tuple[str, int] | str], turns: int
 ) -> None:
-    """FEED-1: the events between the cursors of any two snapshots make the later one of the earlier one."""
+    """FEED-3: the events between the cursors of any two snapshots make the later one of the earlier one."""
 
     async def play() -> None:
         house = House(turns=turns)

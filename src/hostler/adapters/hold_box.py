@@ -14,7 +14,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from hostler.adapters import hold_command
 from hostler.adapters.hold_path import lingering_warning
 from hostler.adapters.hold_write import HoldWriter
 from hostler.domain.errors import HoldPathDiffers, Refusal
@@ -86,6 +85,8 @@ class Box:
         )
 
     def run(self, command: Sequence[str], wanted: Wanted, begun: Callable[[Held], None]) -> Ran:
+        from hostler.adapters import hold_command  # noqa: PLC0415 - `box status` runs no command (PERF-11)
+
         with hold_command.passing() as handler:
             held = self.hold(wanted)
             try:

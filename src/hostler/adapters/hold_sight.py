@@ -11,7 +11,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from hostler.adapters.state_files import make_private, read_object, write_whole
 from hostler.domain.hold_plan import encode
 from hostler.domain.hold_record import parse_instant
 from hostler.domain.values import rfc3339
@@ -44,6 +43,8 @@ class FirstSight:
     def _stored(self, key: str) -> datetime | None:
         if self.directory is None:
             return None
+        from hostler.adapters.state_files import read_object  # noqa: PLC0415 - rarely needed (PERF-11)
+
         try:
             found = read_object(Path(self.directory, FILE_NAME)) or {}
         except ValueError:
@@ -54,6 +55,8 @@ class FirstSight:
     def _store(self, key: str, at: datetime) -> None:
         if self.directory is None:
             return
+        from hostler.adapters.state_files import make_private, write_whole  # noqa: PLC0415 - as above
+
         path = Path(self.directory, FILE_NAME)
         try:
             make_private(path.parent, path.parent)

@@ -18,12 +18,25 @@ MOST_LABELS: Final = 500
 """Routes and engines that get a row of their own; any more are counted as `other`."""
 
 
+MOST_ROWS: Final = 5000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """The counters of one route, engine and outcome."""
+
+    ended: Counter
+    latency: Histogram
+    first_byte: Histogram
+
+
 @dataclass(eq=False, slots=True)
 class PrometheusMeters:
     """The need `Meters`."""
 
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     known: set[str] = field(default_factory=set)
+    rows: dict[tuple[str, str, str], _Row] = field(default_factory=dict)
     requests: Counter = field(init=False)
     latency: Histogram = field(init=False)
     first_byte: Histogram = field(init=False)
@@ -61,11 +74,25 @@ class PrometheusMeters:
     def request(
         self, *, route: str, engine: str, outcome: str, seconds: float, first_byte_s: float | None
     ) -> None:
-        names = (self._bounded(route), self._bounded(engine))
-        self.requests.labels(*names, outcome).inc()
-        self.latency.labels(*names).observe(seconds)
+        row = self.rows.get((route, engine, outcome))
+        if row is None:
+            row = self._row(route, engine, outcome)
+        row.ended.inc()
+        row.latency.observe(seconds)
         if first_byte_s is not None:
-            self.first_byte.labels(*names).observe(first_byte_s)
+            row.first_byte.observe(first_byte_s)
+
+    def _row(self, route: str, engine: str, outcome: str) -> _Row:
+        """The counters of one combination of labels; kept, since to find them costs more than to count."""
+        names = (self._bounded(route), self._bounded(engine))
+        row = _Row(
+            ended=self.requests.labels(*names, outcome),
+            latency=self.latency.labels(*names),
+            first_byte=self.first_byte.labels(*names),
+        )
+        if len(self.rows) < MOST_ROWS:
+            self.rows[route, engine, outcome] = row
+        return row
 
     def degraded(self, *, route: str, code: str) -> None:
         self.degradings.labels(self._bounded(route), code).inc()
@@ -79,9 +106,9 @@ class PrometheusMeters:
         for engine in picture.engines:
             state.labels(engine.id, engine.state).set(1)
         self.gauges["in_flight"].set(picture.in_flight)
-        for pool in picture.host.pools:
-            self.gauges["total"].labels(pool.name).set(pool.total)
-            self.gauges["available"].labels(pool.name).set(pool.available)
+        for name, pool in picture.host.memory.items():
+            self.gauges["total"].labels(name).set(pool.total)
+            self.gauges["available"].labels(name).set(pool.available)
         self.gauges["held"].set(1 if picture.hold.held else 0)
         self.gauges["lag"].set(picture.health.loop_lag_s)
         self.gauges["dropped"].set(picture.daemon.events_dropped)

@@ -32,7 +32,7 @@ from hostler.bootstrap.place import announcing, is_control, machine_names, retra
 from hostler.bootstrap.speech import Speech
 from hostler.daemon import Daemon
 from hostler.domain.fleet import Fleet
-from hostler.gateway.app import Gateway
+from hostler.gateway.app import Gateway, largest_body
 from hostler.gateway.backoff import Backoff
 from hostler.gateway.choose import Chooser
 from hostler.gateway.exchange import App
@@ -302,6 +302,7 @@ def _gateway(ground: Ground, world: World, control: Control, observer: Observer)
         means=means,
         control=cast("App", create_app(control)),
         ended=observer.ended,
+        largest=largest_body(fleet),
     )
 
 

@@ -134,6 +134,8 @@ def escape_controls(text: str) -> str:
     C0 and C1 controls, DEL, bidi and zero-width marks, line separators and lone surrogates
     (BG-22). Everything else stays as it is.
     """
+    if text.isascii() and text.isprintable():
+        return text
     return "".join(_shown(char) for char in text)
 
 

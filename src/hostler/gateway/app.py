@@ -24,11 +24,12 @@ from hostler.domain.errors import (
 from hostler.domain.fleet import Engine, Fleet, Route
 from hostler.domain.gate import Ask
 from hostler.domain.route import lookup, nearest
-from hostler.domain.values import Cause, Requester, requester, shorten
+from hostler.domain.values import Cause, requester, shorten
 from hostler.gateway import body as bodies
 from hostler.gateway import headers as head_rules
 from hostler.gateway.choose import Asked, Chooser
 from hostler.gateway.exchange import App, Receive, Scope, Send
+from hostler.gateway.known import Known
 from hostler.gateway.models import Models
 from hostler.gateway.paths import Direct, Inference, ModelList, classify
 from hostler.gateway.serve import Means, Serving, read_body
@@ -50,7 +51,10 @@ Ended = Callable[[InFlight, Outcome, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
-    """The ASGI application of one daemon. `control` gets what is no inference; `ended` hears every end."""
+    """The ASGI application of one daemon. `control` gets what is no inference; `ended` hears every end.
+
+    `largest` is the most bytes that any route takes: which route it is stands in the body (GW-12).
+    """
 
     fleet: Fleet
     routes: Routes
@@ -62,6 +66,7 @@ class Gateway:
     means: Means
     control: App
     ended: Ended
+    largest: int
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -71,19 +76,20 @@ class Gateway:
         if path is None:
             await self.control(scope, receive, send)
             return
-        fields: Fields = scope["headers"]
-        who = self._requester(scope, fields)
+        known = Known(scope["headers"])
+        peer = scope.get("client")
+        who = requester(ip=peer[0] if peer else None, ua=known.words(b"user-agent"), client=known.client)
         serving = Serving(self.means, self.requests, who, scope, send)
 
         async def work() -> None:
-            self._guard(scope, fields)
+            self._guard(serving.method, known)
             match path:
                 case Inference():
-                    await self._infer(serving, path, fields, receive)
+                    await self._infer(serving, path, known, receive)
                 case Direct():
-                    await self._direct(serving, path, fields, receive)
+                    await self._direct(serving, path, known, receive)
                 case ModelList():
-                    await self._list(serving, path, fields)
+                    await self._list(serving, path, known)
 
         outcome = Outcome.INTERNAL
         try:
@@ -94,40 +100,23 @@ class Gateway:
 
     # ------------------------------------------------------------ who asks
 
-    def _requester(self, scope: Scope, fields: Fields) -> Requester:
-        agent = client = None
-        for name, value in fields:
-            if name == b"user-agent":
-                agent = value.decode("utf-8", "replace")
-            elif name in (b"x-hostler-client", b"x-crow-client"):
-                client = value.decode("utf-8", "replace")
-        peer = scope.get("client")
-        return requester(ip=peer[0] if peer else None, ua=agent, client=client)
-
-    def _guard(self, scope: Scope, fields: Fields) -> None:
-        host = origin = site = None
-        for name, value in fields:
-            if name == b"host":
-                host = value.decode("latin-1")
-            elif name == b"origin":
-                origin = value.decode("latin-1")
-            elif name == b"sec-fetch-site":
-                site = value.decode("latin-1")
-        self.guard.check(scope["method"], host=host, origin=origin, fetch_site=site)
-        if head_rules.hops(fields) > head_rules.MAX_HOPS:
+    def _guard(self, method: str, known: Known) -> None:
+        self.guard.check(
+            method,
+            host=known.text(b"host"),
+            origin=known.text(b"origin"),
+            fetch_site=known.text(b"sec-fetch-site"),
+        )
+        if known.hop > head_rules.MAX_HOPS:
             raise Loop
-
-    def _allowed(self, fields: Fields, right: Right) -> Principal:
-        key = head_rules.first(fields, b"authorization") or head_rules.first(fields, b"x-api-key")
-        return self.keyring.check(key.decode("latin-1") if key is not None else None, right)
 
     # ------------------------------------------------------------ inference
 
-    async def _infer(self, serving: Serving, path: Inference, fields: Fields, receive: Receive) -> None:
+    async def _infer(self, serving: Serving, path: Inference, known: Known, receive: Receive) -> None:
         if serving.method != "POST":
             raise MethodNotAllowed(method=serving.method, path=path.target, allowed="POST")
-        principal = self._allowed(fields, Right.INFER)
-        body = await self._body(serving, fields, receive, self._largest())
+        principal = self.keyring.check(known.key, Right.INFER)
+        body = await self._body(serving, known, receive, self.largest)
         try:
             routed = bodies.route(body)
         except bodies.BodyError as error:
@@ -138,29 +127,23 @@ class Gateway:
         serving.wants_stream = path.chat and b'"stream"' in body and _streams(body)
         asked = Asked(
             path=path.target,
-            headers=fields,
+            headers=known.fields,
             body=body,
             model=routed.model,
             span=routed.span,
             requester=serving.entry.requester,
-            wait_s=self._wait_s(fields, principal, found),
-            hop=head_rules.hops(fields),
-            may_degrade=head_rules.first(fields, NO_DEGRADE) != b"1",
+            wait_s=self._wait_s(known, principal, found),
+            hop=known.hop,
+            may_degrade=known.text(NO_DEGRADE) != "1",
         )
         serving.entry.route = found.name if isinstance(found, Route) else found.id
         await serving.serve(self.chooser.choose(self.routes.table, found, asked))
 
-    async def _body(self, serving: Serving, fields: Fields, receive: Receive, limit: int) -> bytes:
-        declared = head_rules.first(fields, b"content-length")
-        body = await read_body(receive, limit, int(declared) if declared is not None else None)
+    async def _body(self, serving: Serving, known: Known, receive: Receive, limit: int) -> bytes:
+        body = await read_body(receive, limit, known.length)
         serving.entry.bytes_in = len(body)
         serving.entry.phase = "read"
         return body
-
-    def _largest(self) -> int:
-        """The most that any route takes: which route it is stands in the body (GW-12)."""
-        own = [route.max_body for route in self.fleet.routes.values() if route.max_body is not None]
-        return max([self.fleet.gateway.max_body, *own])
 
     def _fits(self, found: Route | Engine, size: int) -> None:
         from_route = found.max_body if isinstance(found, Route) else None
@@ -177,11 +160,11 @@ class Gateway:
         if principal.routes is not None and name not in principal.routes:
             raise ModelNotFound(model=shorten(name, 256), nearest=nearest(name, principal.routes))
 
-    def _wait_s(self, fields: Fields, principal: Principal, found: Route | Engine) -> float:
+    def _wait_s(self, known: Known, principal: Principal, found: Route | Engine) -> float:
         """The longest wait for a cold engine: the header's class, the key's, the route's (GW-6)."""
-        named = head_rules.first(fields, CLASS)
+        named = known.text(CLASS)
         if named is not None:
-            name = named.decode("latin-1").strip()
+            name = named.strip()
             if name not in self.fleet.classes:
                 raise InvalidRequest(
                     what=f"There is no request class {shorten(name)!r}.",
@@ -191,28 +174,28 @@ class Gateway:
             return self.fleet.classes[name].max_wait_s
         fallback = found.request_class if isinstance(found, Route) else "chat"
         chosen = principal.request_class or fallback
-        known = self.fleet.classes.get(chosen) or self.fleet.classes["chat"]
-        return known.max_wait_s
+        its = self.fleet.classes.get(chosen) or self.fleet.classes["chat"]
+        return its.max_wait_s
 
     # ------------------------------------------------------------ the rest
 
-    async def _direct(self, serving: Serving, path: Direct, fields: Fields, receive: Receive) -> None:
+    async def _direct(self, serving: Serving, path: Direct, known: Known, receive: Receive) -> None:
         """`/upstream/<engine>/…`. A read starts nothing: an engine that does not run is refused."""
-        principal = self._allowed(fields, Right.INFER)
+        principal = self.keyring.check(known.key, Right.INFER)
         found = lookup(self.routes.table, path.engine)
         if isinstance(found, Route):
             raise ModelNotFound(model=shorten(path.engine, 256), nearest="/upstream takes an engine's id.")
         self._may(principal, found)
-        body = await self._body(serving, fields, receive, self.fleet.gateway.max_body)
+        body = await self._body(serving, known, receive, self.fleet.gateway.max_body)
         asked = Asked(
             path=path.target,
-            headers=fields,
+            headers=known.fields,
             body=body,
             model=found.model or found.id,
             span=(0, 0),
             requester=serving.entry.requester,
-            wait_s=self._wait_s(fields, principal, found) if path.starts else 0.0,
-            hop=head_rules.hops(fields),
+            wait_s=self._wait_s(known, principal, found) if path.starts else 0.0,
+            hop=known.hop,
         )
         choice = self.chooser.choose(self.routes.table, found, asked)
         serving.entry.route = found.id
@@ -226,10 +209,10 @@ class Gateway:
             raise UpstreamUnreachable(target=found.id, why=f"it is {lane.state}, and a read starts nothing")
         await serving.serve(choice)
 
-    async def _list(self, serving: Serving, path: ModelList, fields: Fields) -> None:
+    async def _list(self, serving: Serving, path: ModelList, known: Known) -> None:
         if serving.method not in ("GET", "HEAD"):
             raise MethodNotAllowed(method=serving.method, path="/v1/models", allowed="GET")
-        principal = self._allowed(fields, Right.MODELS)
+        principal = self.keyring.check(known.key, Right.MODELS)
         table = self.routes.table
         if path.name is None:
             found = self.models.all(table, principal.routes)
@@ -237,6 +220,12 @@ class Gateway:
             found = self.models.one(table, path.name, principal.routes)
         serving.entry.route = "models"
         await serving.answer(200, [(b"content-type", b"application/json")], msgspec.json.encode(found))
+
+
+def largest_body(fleet: Fleet) -> int:
+    """The most bytes that a request of any route may have."""
+    own = [route.max_body for route in fleet.routes.values() if route.max_body is not None]
+    return max([fleet.gateway.max_body, *own])
 
 
 def _streams(body: bytes) -> bool:

@@ -6,6 +6,7 @@ nothing: `exchange` does, in the order that is chosen here.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -95,6 +96,7 @@ class Asked:
     may_degrade: bool = True
 
 
+@functools.lru_cache(maxsize=1024)
 def header(text: str) -> bytes:
     """A name as a header's value: ASCII, no controls."""
     return escape_controls(text).encode("ascii", "backslashreplace")

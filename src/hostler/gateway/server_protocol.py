@@ -74,7 +74,6 @@ class HostlerProtocol(HttpToolsProtocol):
         self._quiet = 0
         self._idle_since = 0.0
         self._received = 0
-        self._completed = 0
         self._receiving_since = 0.0
 
     # The transport's side.
@@ -112,11 +111,11 @@ class HostlerProtocol(HttpToolsProtocol):
             return
         if self._in_head:
             self._head_read += len(data)
-        seen = (self._in_head, self._received, self._completed)
+        seen = (self._in_head, self._received)
         self._feed(data)
         if self._trouble is not None:
             self._refuse(self._trouble)
-        elif seen == (self._in_head, self._received, self._completed):
+        elif seen == (self._in_head, self._received):
             self._check_quiet(len(data))
         if self._deadline is None and not self._is_deaf:
             self._await_rest()
@@ -249,7 +248,6 @@ class HostlerProtocol(HttpToolsProtocol):
             return
         self.cycle.more_body = False
         self.cycle.wake()
-        self._completed += 1
         self._head_read = 0
         self._in_head = True
         self._disarm()

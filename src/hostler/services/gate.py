@@ -17,6 +17,7 @@ from hostler.domain.eviction import Eviction, Running
 from hostler.domain.fleet import DriverKind, frozen
 from hostler.domain.gate import Allow, Ask, Check, Facts, Live
 from hostler.domain.memory import Pools, effective_need, never_fits
+from hostler.domain.start_policy import start_budget_s
 from hostler.domain.values import EngineId
 from hostler.services.holds import Holds
 from hostler.services.lanes import Lane, Lanes
@@ -110,7 +111,7 @@ class Gate:
         plan = eviction.plan(
             lane.engine,
             need or {},
-            [self._running(other) for other in self.lanes.by_id.values()],
+            [self._running(it) for it in self.lanes.by_id.values() if it.state.up or it.run is not None],
             self.lanes.fleet.host,
             self._pools(),
             self.clock.elapsed(),
@@ -156,20 +157,27 @@ class Gate:
             ready_at=lane.ready_at,
             load_s=lane.load_s or 0.0,
             changed_at=lane.changed_at,
+            budget_s=start_budget_s(lane.engine, self._model_bytes(lane)),
         )
 
+    def _model_bytes(self, lane: Lane) -> int:
+        return sum(self.models.size(name) or 0 for name in lane.engine.files)
+
     def _port_holder(self, lane: Lane, plan: Eviction | eviction.Cannot) -> str | None:
-        """Who else has the port: nobody when an engine that the plan stops holds it."""
-        if isinstance(plan, Eviction):
-            going = (self.lanes.get(engine) for engine in plan.stop)
-            if any(other.launch.port == lane.launch.port for other in going):
-                return None
+        """Who else has the port: nobody when an engine of ours that must go first holds it.
+
+        Where there is no plan the planner's refusal says which engine is in the way, and why.
+        """
+        others = (it for it in self.lanes.by_id.values() if it is not lane and it.run is not None)
+        sharing = {it.engine.id for it in others if it.launch.port == lane.launch.port}
+        if sharing and (isinstance(plan, eviction.Cannot) or sharing & set(plan.stop)):
+            return None
         return self.ports.holder(lane.launch.address, lane.launch.port)
 
     def _measuring(self, lane: Lane) -> EngineId | None:
         """Another engine of this host that loads without anybody knowing its need (MEM-2)."""
         for other in self.lanes.by_id.values():
-            if other is not lane and other.state is State.STARTING and not self.need(other):
+            if other is not lane and other.state is State.STARTING and other.unmeasured:
                 return other.engine.id
         return None
 

@@ -96,6 +96,7 @@ class Lane:
     peak: Mapping[str, int] = field(default_factory=lambda: frozen({}))
     taken: Mapping[str, int] = field(default_factory=lambda: frozen({}))
     residue: str | None = None
+    unmeasured: bool = False
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property

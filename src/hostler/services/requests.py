@@ -6,7 +6,8 @@ outlives the daemon.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -36,13 +37,15 @@ class Requests:
     clock: Clock
     ids: Ids
     table: dict[str, InFlight] = field(default_factory=dict)
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+    stem: list[str] = field(default_factory=list)
 
     def open(
         self, requester: Requester, *, route: str, path: str, cut: Callable[[Refusal], None]
     ) -> InFlight:
         """A new row. `cut` must end the request soon, with the refusal it is given."""
         entry = InFlight(
-            id=self.ids.new("rq"),
+            id=self._fresh(),
             requester=requester,
             route=route,
             path=path,
@@ -51,6 +54,12 @@ class Requests:
         )
         self.table[entry.id] = entry
         return entry
+
+    def _fresh(self) -> str:
+        """A new id: an unguessable stem for this daemon's life, and a number; dice for each cost too much."""
+        if not self.stem:
+            self.stem.append(self.ids.new("rq"))
+        return f"{self.stem[0]}{next(self.numbers):x}"
 
     def close(self, entry: InFlight) -> None:
         """The request has ended, however it did."""

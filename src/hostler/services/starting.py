@@ -201,8 +201,10 @@ class Starting:
             deadline = self.clock.elapsed() + patience
             if await self.lanes.until(lane, deadline, lambda it: not it.requests or not it.state.up):
                 continue
+            ours = lane.ready
             if not await self.stopping.drain(lane, timeout_s=DRAIN_S):
-                self.stopping.undrain(lane)
+                if ours:
+                    self.stopping.undrain(lane)
                 why = f"{len(lane.requests)} of its requests did not end within {DRAIN_S:.0f} s"
                 raise Draining(engine=victim, why=why, retry_after=round(DRAIN_S))
 
@@ -227,6 +229,7 @@ class Starting:
         self.lanes.move(
             lane, StartBegun(engine=lane.engine.id, at=now), actor=actor, message=f"for {ask.cause}"
         )
+        lane.unmeasured = self.gate.need(lane) is None
         self.measure.begin(lane)
         try:
             lane.run = await self.drivers[lane.launch.driver].start(lane.launch)

@@ -14,7 +14,7 @@ from typing import Final
 from hostler.domain.engine import BecameReady, Failed, Found, Readiness, Run, State, Stopped, judge
 from hostler.domain.errors import Refusal, StopUnverified
 from hostler.domain.events import Event
-from hostler.domain.fleet import DriverKind, frozen
+from hostler.domain.fleet import HOST_POOL, DriverKind, frozen
 from hostler.domain.gate import Ask
 from hostler.domain.memory import FloorWatch, available_of, floor_of, pool_of, who_grew
 from hostler.domain.residency import Due, Seen, World, due
@@ -46,7 +46,8 @@ class Memory:
     probed: dict[EngineId, float] = field(default_factory=dict)
     progress: dict[EngineId, Progress] = field(default_factory=dict)
     exits: dict[EngineId, Run] = field(default_factory=dict)
-    floors: dict[str, FloorWatch] = field(default_factory=dict)
+    floor: FloorWatch = field(default_factory=FloorWatch)
+    floor_stay: float | None = None
     held_before: Mapping[EngineId, Mapping[str, int]] = field(default_factory=lambda: frozen({}))
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -302,51 +303,58 @@ class Watch:
     # ------------------------------------------------------------ memory
 
     async def _floor(self) -> None:
-        """The standing watch over each pool (MEM-7)."""
-        fleet = self.engines.lanes.fleet
-        now = self.clock.elapsed()
-        for name, reading in self.memory.read().items():
-            pool = pool_of(fleet.host, name)
-            floor, available = floor_of(pool, reading), available_of(pool, reading)
-            before = self.mind.floors.get(name, FloorWatch())
-            after = before.step(available=available, floor=floor, now=now)
-            self.mind.floors[name] = after
-            if before.since is None and after.since is not None:
-                self.mind.held_before = self._holders()
-            if after.told and not before.told:
-                await self._under(name, available, floor)
+        """The standing watch over the host's memory; a full card of its own is no such sign (MEM-7)."""
+        reading = self.memory.read().get(HOST_POOL)
+        if reading is None:
+            return
+        pool = pool_of(self.engines.lanes.fleet.host, HOST_POOL)
+        floor, available = floor_of(pool, reading), available_of(pool, reading)
+        before = self.mind.floor
+        after = before.step(available=available, floor=floor, now=self.clock.elapsed())
+        self.mind.floor = after
+        if after.since is None:
+            self.mind.floor_stay = None
+        elif before.since is None:
+            self.mind.held_before = self._holders()
+        if after.told and not before.told:
+            self._under(available, floor)
 
     def _holders(self) -> Mapping[EngineId, Mapping[str, int]]:
         held: dict[EngineId, Mapping[str, int]] = {}
         for lane in self.engines.lanes.by_id.values():
             size = self.drivers[lane.launch.driver].rss(lane.run) if lane.run is not None else None
             if size is not None:
-                held[lane.engine.id] = frozen({"host": size})
+                held[lane.engine.id] = frozen({HOST_POOL: size})
         return frozen(held)
 
-    async def _under(self, pool: str, available: int, floor: int) -> None:
-        grew = who_grew(self.mind.held_before, self._holders(), pool)
-        who = (
-            ", ".join(f"{engine} grew by {gib(size)} GiB" for engine, size in grew)
-            or "no engine of ours grew"
-        )
-        fleet = self.engines.lanes.fleet
-        left = f"{gib(available)} GiB of {pool} left, under its floor of {gib(floor)}"
-        text = f"{fleet.here} has {left}: {who}"
+    def _under(self, available: int, floor: int) -> None:
+        """Say so once per stay, with who grew; then stop the next of `on_floor`, each after another 10 s."""
+        grew = who_grew(self.mind.held_before, self._holders(), HOST_POOL)
+        named = ", ".join(f"{engine} grew by {gib(size)} GiB" for engine, size in grew)
+        fleet, stay = self.engines.lanes.fleet, self.mind.floor.since
+        left = f"{gib(available)} GiB left, under its floor of {gib(floor)} GiB"
         self.events.emit(
             Event(
                 type="memory_floor",
                 at=self.clock.now(),
                 subject=frozen({"host": fleet.here}),
-                message=text,
+                message=f"{fleet.here} has {left}: {named or 'no engine of ours grew'}",
                 priority=Priority.HIGH,
-                once=f"floor {pool} {self.mind.floors[pool].since}",
+                once=f"floor {self.mind.floor_stay if self.mind.floor_stay is not None else stay}",
             )
         )
+        if self.mind.floor_stay is None:
+            self.mind.floor_stay = stay
         victim = next((it for it in fleet.host.on_floor if self.engines.lanes.get(it).state.up), None)
         if victim is not None:
-            lane = self.engines.lanes.get(victim)
+            self.mind.floor = FloorWatch(since=self.clock.elapsed())
+            self._spawn(self._stop_for_floor(self.engines.lanes.get(victim)))
+
+    async def _stop_for_floor(self, lane: Lane) -> None:
+        try:
             await self.engines.stopping.stop(lane, actor="watchdog", why="memory is under the floor")
+        except Refusal as refusal:
+            self._tell("deferred", lane.engine.id, str(refusal), None)
 
     # ------------------------------------------------------------ the rest
 

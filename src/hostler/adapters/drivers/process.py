@@ -252,7 +252,7 @@ class ProcessDriver:
     def rss(self, run: Run) -> int | None:
         """Bytes that the run's processes hold in memory now, None where it cannot be told (MEM-5)."""
         found = members.members(run, None).engine
-        return process_table.resident_bytes(process.pid for process in found) if found else None
+        return process_table.held_bytes(process.pid for process in found) if found else None
 
 
 def _locked(directory: Path) -> bool:

@@ -109,15 +109,20 @@ def _target(entry: Path) -> str:
         return ""
 
 
-def resident_bytes(pids: Iterable[int], root: Path = PROC) -> int:
-    """Memory that these processes hold now, in bytes; pages that two of them share count twice (MEM-5)."""
-    pages = 0
-    for pid in pids:
-        try:
-            pages += int((root / str(pid) / "statm").read_bytes().split()[1])
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    return pages * os.sysconf("SC_PAGE_SIZE")
+def held_bytes(pids: Iterable[int], root: Path = PROC) -> int:
+    """Memory that comes back when these processes end, in bytes (MEM-5): RssAnon and RssShmem.
+
+    Not the pages of mapped model files: they count as available all the time, since they can be read again.
+    """
+    return 1024 * sum(_own_kib(root / str(pid) / "status") for pid in pids)
+
+
+def _own_kib(status: Path) -> int:
+    try:
+        lines = status.read_text(encoding="ascii", errors="replace").splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return sum(int(line.split()[1]) for line in lines if line.startswith(("RssAnon:", "RssShmem:")))
 
 
 def send(pid: int, start_ticks: int, number: signal.Signals) -> bool:
