@@ -36,7 +36,7 @@ demo: install ## the whole story with real engines, about a minute (KEEP=1 leave
 	@$(PY) -m demo $(if $(KEEP),--keep)
 
 bench: install ## the gateway beside nginx
-	@$(PY) -m bench
+	@$(PY) -m bench $(ARGS)
 
 cases: install ## inputs of others, when their folder is there (HOSTLER_CASES, else ../shared/cases)
 	@folder="$${HOSTLER_CASES:-../shared/cases}"; \

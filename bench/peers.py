@@ -5,6 +5,8 @@ Decides ports, configs and cores. Measures nothing.
 
 from __future__ import annotations
 
+import http
+import http.client
 import json
 import os
 import shutil
@@ -13,8 +15,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -101,7 +101,7 @@ def fake_engine(tools: Tools) -> Iterator[int]:
     """The fake engine; its port."""
     port = free_port()
     with running([tools.engine, str(port)], LOAD_CORE, tools.work / "engine.log"):
-        _until_answers(f"http://127.0.0.1:{port}/health", None)
+        _until_answers(port, "/health", None)
         yield port
 
 
@@ -117,7 +117,7 @@ def nginx(tools: Tools, engine: int) -> Iterator[tuple[int, int]]:
     config = tools.work / "nginx.conf"
     config.write_text(NGINX.format(work=tools.work, port=port, engine=engine))
     with running([program, "-c", config], PROXY_CORE, tools.work / "nginx.log") as pid:
-        _until_answers(f"http://127.0.0.1:{port}/v1/chat/completions", _BODY)
+        _until_answers(port, "/v1/chat/completions", _BODY)
         yield port, pid
 
 
@@ -141,7 +141,7 @@ def hostler(tools: Tools, engine: int) -> Iterator[tuple[int, int]]:
     }
     argv: list[str | Path] = [sys.executable, "-m", "hostler", "serve"]
     with running(argv, PROXY_CORE, tools.work / "hostler.log", env) as pid:
-        _until_answers(f"http://127.0.0.1:{port}/v1/chat/completions", _BODY)
+        _until_answers(port, "/v1/chat/completions", _BODY)
         yield port, pid
 
 
@@ -165,17 +165,22 @@ def _config(port: int, engine: int, key: Path) -> dict[str, object]:
 _BODY: Final = json.dumps({"model": MODEL, "messages": [{"role": "user", "content": "hello"}]}).encode()
 
 
-def _until_answers(url: str, body: bytes | None) -> None:
-    """Wait until `url` answers 200."""
+def _until_answers(port: int, path: str, body: bytes | None) -> None:
+    """Wait until a GET, or a POST of `body`, is answered 200."""
     headers = {"Content-Type": "application/json", "Authorization": "Bearer sk-local"}
     begun = time.monotonic()
     last = ""
     while time.monotonic() - begun < UP_S:
+        line = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
         try:
-            with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=5) as answer:
-                if answer.status == 200:
-                    return
-        except (OSError, urllib.error.URLError) as error:
+            line.request("GET" if body is None else "POST", path, body, headers)
+            status = line.getresponse().status
+            if status == http.HTTPStatus.OK:
+                return
+            last = f"status {status}"
+        except OSError as error:
             last = str(error)
+        finally:
+            line.close()
         time.sleep(0.05)
-    raise BenchError(f"{url} did not answer within {UP_S:.0f} s: {last}")
+    raise BenchError(f"{path} on port {port} was not answered within {UP_S:.0f} s: {last}")

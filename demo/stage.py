@@ -21,6 +21,7 @@ from pathlib import Path
 
 from demo.real_engine import EngineProgram
 from demo.tiny_gguf import write_model
+from hostler.adapters.host import process_table
 
 SAYS = {"fast": "I am the fast one.", "large": "I am the large one, and I took my time."}
 EMBED = "embed"
@@ -102,7 +103,7 @@ class Stage:
         raise DemoError(f"the daemon did not listen within {UP_S:.0f} s:\n{self.last_log()}")
 
     def kill_daemon(self) -> None:
-        """kill -9 the daemon's whole process group."""
+        """Kill the daemon's whole process group with -9."""
         assert self.daemon is not None
         os.killpg(self.daemon.pid, signal.SIGKILL)
         self.daemon.wait()
@@ -132,14 +133,23 @@ class Stage:
             except subprocess.TimeoutExpired:
                 self.daemon.kill()
                 self.daemon.wait()
+        self.end_engines()
         shutil.rmtree(self.root, ignore_errors=True)
+
+    def end_engines(self) -> None:
+        """End engines whose daemon is not there to do it, by the identity that their supervisors recorded."""
+        for record in (self.root / "state" / "engines").glob("*/run.json"):
+            found = json.loads(record.read_text(encoding="utf-8"))
+            pid, ticks = found.get("supervisor_pid"), found.get("supervisor_ticks")
+            if isinstance(pid, int) and isinstance(ticks, int):
+                process_table.send(pid, ticks, signal.SIGTERM)
 
 
 def json_config(stage: Stage, low: int) -> str:
     """The demo's config. JSON is YAML, and needs no quoting rules."""
     models = stage.root / "models"
 
-    def engine(name: str, file: str, *more: str, **keys: object) -> dict[str, object]:
+    def engine(file: str, *more: str, **keys: object) -> dict[str, object]:
         return {
             "argv": list(stage.engine.argv("{file}", "{model}", *more)),
             "files": [str(models / file)],
@@ -169,11 +179,11 @@ def json_config(stage: Stage, low: int) -> str:
             },
             "engines": {
                 EMBED: engine(
-                    EMBED, "embed.gguf", "--embeddings", task="embed", essential=True, resident=True, order=10
+                    "embed.gguf", "--embeddings", task="embed", essential=True, resident=True, order=10
                 ),
-                "fast": engine("fast", "fast.gguf", group="main", resident=True, order=20),
-                "large": engine("large", "large.gguf", group="main"),
-                "endless": engine("endless", "slow.gguf", ttl="5m"),
+                "fast": engine("fast.gguf", group="main", resident=True, order=20),
+                "large": engine("large.gguf", group="main"),
+                "endless": engine("slow.gguf", ttl="5m"),
             },
             "routes": {
                 "chat": {

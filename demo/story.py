@@ -56,8 +56,7 @@ class Story:
         """One request with real HTTP, printed."""
         shown = json.dumps(body) if body is not None else ""
         self.show.asked(f"{method} {path} {shown}{note}")
-        answer = self._call(method, path, body)
-        return answer
+        return self._call(method, path, body)
 
     def _call(self, method: str, path: str, body: object = None) -> Answer:
         line = http.client.HTTPConnection("127.0.0.1", self.stage.port, timeout=60)
@@ -98,6 +97,10 @@ class Story:
                 return row
         raise DemoError(f"no engine {engine!r} in the status")
 
+    def is_ready(self, engine: str) -> Callable[[], bool]:
+        """Whether the engine is ready, when it is asked."""
+        return lambda: self.state(engine) == "ready"
+
     def until(self, what: str, done: Callable[[], bool], seconds: float) -> float:
         """Wait until `done`; seconds that took. DemoError when it does not come true."""
         begun = time.monotonic()
@@ -115,7 +118,7 @@ class Story:
         self.show.asked("hostler serve")
         self.show.told("listening", self.stage.start_daemon())
         for name in (EMBED, "fast"):
-            took_s = self.until(f"{name} is ready", lambda name=name: self.state(name) == "ready", 30)  # type: ignore[misc]
+            took_s = self.until(f"{name} is ready", self.is_ready(name), 30)
             self.show.told(f"{name}: ready", took_s)
         self.show.told(f"large: {self.state('large')} (it excludes fast: one group)")
 
@@ -152,8 +155,9 @@ class Story:
         """While held, an escalation is answered by fast at once, and says so."""
         self.show.step("The bot escalates again: degraded at once, nothing is started")
         answer = self.chat("!escalate hello")
-        shown = {k: v for k, v in answer.headers.items() if k.startswith("x-hostler")}
-        self.show.told(f"{answer.status} {answer.text} {shown}", answer.seconds)
+        self.show.told(f"{answer.status} {answer.text}", answer.seconds)
+        for name in ("x-hostler-degraded", "x-hostler-served-by"):
+            self.show.told(f"{name}: {answer.headers.get(name)}")
         self.expect("the status", answer.status, 200)
         self.expect("degraded", answer.headers.get("x-hostler-degraded"), "box_reserved")
         self.expect("served by", answer.headers.get("x-hostler-served-by"), "fast")
@@ -181,7 +185,9 @@ class Story:
 
     def held_back(self) -> None:
         """A resident that goes down while held stays down; an essential engine may start."""
-        self.show.step("fast is stopped by hand while held: its residency waits; the essential engine comes back")
+        self.show.step(
+            "fast is stopped by hand while held: its residency waits; the essential engine comes back"
+        )
         self.cli("stop", "fast")
         self.cli("stop", EMBED)
         answer = self.call("POST", "/v1/embeddings", {"model": EMBED, "input": "still there?"})
@@ -206,7 +212,7 @@ class Story:
         line, reply = self.open_stream()
         first = reply.read1(200)
         pid = self.engine("endless").get("pid")
-        self.show.told(f"streaming: {first[:80]!r} … engine pid {pid}")
+        self.show.told(f"streaming from engine pid {pid}: {first[:60]!r}…")
         self.stage.kill_daemon()
         rest = drain(reply)
         line.close()

@@ -87,12 +87,14 @@ def test_its_exit_code_is_passed_through(start: Start, path: Path, text: str, ex
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
 def test_signals_are_passed_on(start: Start, path: Path, number: signal.Signals) -> None:
     """HOLD-10: a signal to us reaches the command's group, and the hold goes when the command does."""
-    process = start("sh", "-c", f"{sys.executable} -c 'print(1, flush=True); input()'; exit 5")
+    inner = f"{sys.executable} -c 'print(1, flush=True); input()'"
+    process = start("sh", "-c", f"trap : {number.name[3:]}; {inner}; echo $?; exit 5")
     assert process.stdout is not None
     assert process.stdout.readline() == "1\n"
     process.send_signal(number)
+    assert process.stdout.readline() == f"{128 + number}\n"
     process.communicate(timeout=60)
-    assert process.returncode == 128 + number
+    assert process.returncode == 5
     assert not path.exists()
 
 

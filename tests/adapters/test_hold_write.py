@@ -209,6 +209,8 @@ def test_a_script_that_is_faster_is_seen(
 
     def overtaken(handle: int, mode: int) -> None:
         real(handle, mode)
+        if mode != 0o600:
+            return
         path.write_text('{"owner": "script", "expires_at": "2026-09-04T22:00:00Z"}', encoding="utf-8")
         path.chmod(0o600)
 

@@ -1,4 +1,5 @@
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,27 @@ def test_every_command_is_documented_with_an_example() -> None:
     leaves = [name for name in sections if not any(other.startswith(f"{name} ") for other in sections)]
     assert len(leaves) > 20
     assert [name for name in leaves if f"hostler {name}" not in sections[name].split("Example", 1)[-1]] == []
+
+
+def test_what_never_ran_on_the_real_thing_is_said() -> None:
+    """PLAT-1: each module that says it never ran on the real thing is on the page of platforms, as is Windows."""
+    page = (DOCS / "reference" / "platforms.md").read_text(encoding="utf-8")
+    source = ROOT / "src"
+    untried = [
+        ".".join(path.relative_to(source).with_suffix("").parts)
+        for path, text in texts(".py").items()
+        if source in path.parents and "never ran on the real thing" in text.lower()
+    ]
+    assert untried
+    assert [module for module in untried if f"`{module}`" not in page] == []
+    assert "| Windows | no |" in page
+
+
+def test_the_package_claims_no_platform_that_is_not_supported() -> None:
+    """PLAT-1: the package says that it is for Linux and macOS, and does not say Windows."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    systems = {line.rsplit(" :: ", 1)[1] for line in project["classifiers"] if "Operating System" in line}
+    assert systems == {"Linux", "MacOS"}
 
 
 def test_decisions_are_numbered_listed_and_short() -> None:

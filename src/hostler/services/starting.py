@@ -4,7 +4,7 @@ Decides the order gate, evict, gate, spawn, ready; joins all who ask for one eng
 cleans up after a start that failed. Whether a start is allowed is the gate's decision.
 
 One engine loads at a time on a host: a box that carries two loaded models can still wedge while two
-are loading, because neither's memory is in the live reading yet (docs/decisions/0004).
+are loading, because neither's memory is in the live reading yet (docs/decisions/0006).
 """
 
 from __future__ import annotations
