@@ -92,7 +92,7 @@ def test_the_fleet_is_what_the_example_says(tmp_path: Path) -> None:
     pool = fleet.routes[RouteName("pool")]
     assert (pool.active, pool.strategy.kind, pool.strategy.spill) == ("all", "spill", 4)
     assert sorted(fleet.keys[0].routes or ()) == ["chat", "nomic-embed", "voice"]
-    assert (fleet.keys[0].per_minute, fleet.keys[3].expires) == (600, "2027-06-30T00:00:00Z")
+    assert (fleet.keys[0].per_minute, fleet.keys[3].expires) == (600, "2027-06-30T00:00:00.000Z")
 
 
 def test_later_parts_are_kept_as_plain_data(tmp_path: Path) -> None:

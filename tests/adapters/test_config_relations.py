@@ -298,3 +298,26 @@ def test_a_relation_that_surprises_is_a_warning(tmp_path: Path, text: str, warni
     reading = read_config(tmp_path, ONE + text)
     assert told(reading) == []
     assert warning in "\n".join(warned(reading))
+
+
+def test_a_listener_without_tls_is_a_warning(tmp_path: Path) -> None:
+    """API-4: beyond loopback without TLS the keys themselves can be read, and the check says so."""
+    key = write_secret(tmp_path, "key")
+    text = "version: 1\nnode: {listen: '0.0.0.0:7070'}\n"
+    text += f"keys: [{{name: a, key: '${{file:{key}}}', scope: [infer]}}]\n"
+    reading = read_config(tmp_path, text)
+    assert told(reading) == []
+    assert "plain HTTP" in warned(reading)[0]
+    with_tls = text.replace("7070'", f"7070', tls: {{cert: /c.pem, key: '${{file:{key}}}'}}")
+    assert warned(read_config(tmp_path, with_tls)) == []
+
+
+@pytest.mark.cases
+def test_every_id_of_the_case_is_a_route_or_refused(tmp_path: Path, cases: Path) -> None:
+    """BG-11, GW-2: each id of the case is a route as it is written, and traversal is refused at load."""
+    for line in (cases / "bugs/BG-11.names.txt").read_text(encoding="utf-8").splitlines():
+        reading = read_config(tmp_path, f"{ONE}routes:\n  {line!r}: {{profiles: {{p: a}}}}\n")
+        traversal = line in ("../../etc/passwd", ".", "%2e%2e")
+        assert [problem.message for problem in reading.problems if not traversal] == [], line
+        assert (reading.fleet is None) == traversal, line
+        assert reading.fleet is None or list(reading.fleet.routes) == [line]

@@ -88,6 +88,7 @@ HEAD = "version: 1\n"
             "engines.a.compose.service: is missing",
         ),
         ("routes: {»a: {}}", "routes.a.profiles: is missing"),
+        ("routes: {a: {profiles: {p: x}, »request_class: chat}}", "routes.a.request_class: no such key"),
         ("routes: {a: {profiles: »{}}}", "routes.a.profiles: expected at least 1 of them"),
         ("routes: {a: {profiles: {p: »[]}}}", "routes.a.profiles.p: expected at least 1 of them"),
         (
@@ -215,6 +216,27 @@ def test_a_long_value_is_shortened(tmp_path: Path) -> None:
     reading = read_config(tmp_path, 'version: 1\nnode: {on_exit: "' + "\\x1b[2J" + "x" * 5000 + '"}\n')
     assert "\\x1b[2J" in told(reading)[0]
     assert len(told(reading)[0]) < 300
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2027-06-30T00:00:00Z", "2027-06-30T00:00:00.000Z"),
+        ("2027-06-30T02:00:00.5+02:00", "2027-06-30T00:00:00.500Z"),
+        ("2027-06-30T00:00:00", None),
+        ("2027-06-30", None),
+        ("2027-06-30 00:00:00Z", None),
+        ("2027-02-30T00:00:00Z", None),
+        ("0001-01-01T00:00:00+14:00", None),
+        ("9999-12-31T23:59:59-14:00", None),
+    ],
+)
+def test_a_moment_is_kept_in_utc(tmp_path: Path, text: str, moment: str | None) -> None:
+    """TIME-1: a time of the config needs its zone, and is kept in UTC with milliseconds and Z."""
+    key = f"{{name: a, key: '${{env:HOME}}', scope: [infer], expires: '{text}'}}"
+    reading = read_config(tmp_path, f"{HEAD}keys: [{key}]\n")
+    kept = None if reading.fleet is None else reading.fleet.keys[0].expires
+    assert (kept, [each.path for each in reading.problems]) == (moment, [] if moment else ["keys[0].expires"])
 
 
 @given(st.integers(0, 10**10).map(lambda n: n / 1000))

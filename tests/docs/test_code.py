@@ -44,7 +44,7 @@ MUTATORS = frozenset(
 )
 EXEMPTION = re.compile(r"#\s*(noqa|type:\s*ignore|pragma:)")
 REASONED = re.compile(
-    r"#\s*(noqa: [A-Z]+\d+(, ?[A-Z]+\d+)*|type: ignore\[[a-z-]+(, ?[a-z-]+)*\]) +(# |- )?[A-Za-z].{8,}"
+    r"#\s*(noqa: [A-Z]+\d+(, ?[A-Z]+\d+)*|type: ignore\[[a-z-]+(, ?[a-z-]+)*\]) +(# |- )?[A-Za-z`].{7,}"
 )
 UNFINISHED = re.compile(r"\b(TO[D]O|FIX[M]E|X[X]X|NotImplement[e]dError)")
 

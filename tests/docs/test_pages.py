@@ -129,7 +129,7 @@ def test_every_command_is_documented_with_an_example() -> None:
 
 
 def test_what_never_ran_on_the_real_thing_is_said() -> None:
-    """PLAT-1: each module that says it never ran on the real thing is on the page of platforms, as is Windows."""
+    """PLAT-1: each module that says it never ran on the real thing is on the page of platforms."""
     page = (DOCS / "reference" / "platforms.md").read_text(encoding="utf-8")
     source = ROOT / "src"
     untried = [

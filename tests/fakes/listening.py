@@ -11,6 +11,10 @@ from typing import Any
 from hostler.gateway.exchange import Message, Receive, Scope, Send
 from hostler.gateway.server import Limits, make_server
 
+GET = b"GET /a HTTP/1.1\r\nHost: crow.lan\r\n\r\n"
+POST = b"POST /a HTTP/1.1\r\nHost: crow.lan\r\n"
+SOON = Limits(header_s=0.05, body_s=0.05, reserve_header_s=0.05)
+
 
 class Client:
     """One connection to the server."""

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 import struct
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self
 
-from hostler.gateway.upstream import Address
+from hostler.gateway.upstream import Address, RequestHead
+
+GET = RequestHead(method=b"GET", target=b"/v1/models", headers=[(b"accept", b"*/*")])
+POST = RequestHead(method=b"POST", target=b"/v1/chat/completions", headers=[(b"x-a", b"1"), (b"x-a", b"2")])
 
 OK = b"HTTP/1.1 200 OK\r\n"
 HELLO = OK + b"Content-Length: 5\r\n\r\nhello"
@@ -56,9 +60,10 @@ Script = Callable[[Wire], Awaitable[None]]
 class RawUpstream:
     """`async with RawUpstream(script) as up:` listens on loopback; `up.address` says where."""
 
-    def __init__(self, script: Script, *, unix: str | None = None) -> None:
+    def __init__(self, script: Script, *, unix: str | None = None, tls: ssl.SSLContext | None = None) -> None:
         self._script = script
         self._unix = unix
+        self._tls = tls
         self._tasks: list[asyncio.Task[None]] = []
         self._server: asyncio.Server | None = None
         self.connections = 0
@@ -69,7 +74,7 @@ class RawUpstream:
             self._server = await asyncio.start_unix_server(self._serve, self._unix)
             self.address = Address(unix=self._unix)
         else:
-            self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+            self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
             self.address = Address(host="127.0.0.1", port=self._server.sockets[0].getsockname()[1])
         return self
 
@@ -112,3 +117,10 @@ def answering(*answers: bytes) -> Script:
 def chunked(*pieces: bytes) -> bytes:
     """Pieces as a chunked body, with its end."""
     return b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop run until the condition holds."""
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110 # what the client knows of a socket has no event
+            await asyncio.sleep(0)

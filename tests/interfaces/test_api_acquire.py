@@ -4,7 +4,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from hostler.domain.engine import State
+from hostler.domain.fleet import Key
 from hostler.domain.values import EngineId
+from hostler.services.keys import digest_of, keyring
 from tests.fakes.clock import settle
 from tests.interfaces.room import Room, room
 
@@ -109,3 +111,17 @@ async def test_other_refusals_of_acquire_are_flat_too(
     assert (answer.status_code, answer.json()["error"]) == (status, code)
     assert answer.json()["ok"] is False
     assert answer.json()["message"]
+
+
+async def test_a_key_for_some_routes_warms_no_others(box: Room) -> None:
+    """API-4: for a key with a list of routes another name is not there, be it a route or an engine."""
+    key = Key(
+        name="bots", digest=digest_of("hk_bots"), scopes=frozenset({"infer"}), routes=frozenset({"chat"})
+    )
+    box.other_keys(keyring(configured=(key,), kept=(), local=None, clock=box.clock))
+    async with box.client(key="hk_bots") as client:
+        for provider in ("team/embed v1", "embed", "nothing"):
+            answer = await client.post(ACQUIRE, json={"provider": provider})
+            assert (answer.status_code, answer.json()["error"]) == (404, "model_not_found")
+        assert (await client.post(ACQUIRE, json={"provider": "gpt-4o-mini"})).status_code == 200
+    assert box.driver.started == ["fast"]

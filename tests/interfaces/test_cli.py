@@ -1,6 +1,7 @@
 import asyncio
 import json
 import os
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -98,10 +99,10 @@ async def test_an_engine_is_started_and_stopped(box: Room, user: Shell) -> None:
 async def test_a_refused_start_is_one_error_and_one_hint(box: Room, user: Shell) -> None:
     """INTERFACE-4: a start under a hold exits 75 with one error line and one hint line on stderr."""
     box.held("bench")
-    code, lines = told(await user.inside("start", "fast"))
+    code, lines = told(await user.run("start", "fast"))
     assert code == 75
     assert [line.split(":")[0] for line in lines] == ["error", "hint"]
-    assert lines[0].startswith("error: crow is held by bench until")
+    assert lines[0] == "error: crow is held by bench until Fri 04 Sep 22:47: fast is not started."
 
 
 async def test_a_failure_with_json_is_the_error_object_alone(box: Room, user: Shell) -> None:
@@ -278,6 +279,30 @@ async def test_a_followed_log_goes_on(box: Room, user: Shell) -> None:
         {"engine": "fast", "line": "one"},
         {"engine": "fast", "line": "two"},
     ]
+
+
+async def test_status_is_watched(box: Room, user: Shell) -> None:
+    """INTERFACE-1: status --watch shows the picture again after each event, with --json one a line."""
+    process = await asyncio.create_subprocess_exec(
+        *HOSTLER,
+        "status",
+        "--watch",
+        "--json",
+        env=dict(user.env),
+        stdout=asyncio.subprocess.PIPE,
+        limit=1 << 20,
+    )
+    assert process.stdout is not None
+    states = []
+    first = json.loads(await process.stdout.readline())
+    states.append(first["engines"][0]["state"])
+    async with box.client() as client:
+        await client.post("/v1/hostler/engines/fast/start")
+    while states[-1] != "ready":
+        states.append(json.loads(await process.stdout.readline())["engines"][0]["state"])
+    process.send_signal(signal.SIGINT)
+    assert await process.wait() == 130
+    assert states[0] == "stopped"
 
 
 async def test_a_terminal_gets_colour_unless_it_does_not_want_it(user: Shell) -> None:

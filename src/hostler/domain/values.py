@@ -5,6 +5,7 @@ Decides how durations, sizes and times are read and written (TIME-1). Reads no c
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -126,6 +127,8 @@ class Cause(StrEnum):
 
 _CLIENT_OK: Final = re.compile(r"[^A-Za-z0-9._/-]")
 _TAG_CHARS: Final = 40
+_LONGEST: Final = 512
+"""The most of a header that is looked at for a tag: 40 characters are kept, after white space is joined."""
 
 
 def escape_controls(text: str) -> str:
@@ -184,10 +187,15 @@ def requester(*, ip: str | None, ua: str | None, client: str | None, key: str = 
     The address loses only an IPv4-mapped prefix; white space of `ua` is joined and its controls
     escaped; of `client`, characters outside `[A-Za-z0-9._/-]` become `_`; 40 characters each.
     """
-    address = (ip or "-").removeprefix("::ffff:")
-    agent = escape_controls(" ".join((ua or "").split()))[:_TAG_CHARS] or "-"
-    name = _CLIENT_OK.sub("_", client or "")[:_TAG_CHARS] or "-"
-    return Requester(ip=address, ua=agent, client=name, key=key)
+    return _requester((ip or "-")[:_LONGEST], (ua or "")[:_LONGEST], (client or "")[:_LONGEST], key)
+
+
+@functools.lru_cache(maxsize=1024)
+def _requester(ip: str, ua: str, client: str, key: str) -> Requester:
+    """As `requester`; the same few clients call again and again."""
+    agent = escape_controls(" ".join(ua.split()))[:_TAG_CHARS] or "-"
+    name = _CLIENT_OK.sub("_", client)[:_TAG_CHARS] or "-"
+    return Requester(ip=ip.removeprefix("::ffff:"), ua=agent, client=name, key=key)
 
 
 RESIDENCY: Final = Requester(client="residency")

@@ -43,12 +43,22 @@ _INFERENCE: Final = {
     "/v1/embeddings": False,
 }
 
+_KNOWN: Final = {
+    f"{prefix}{path}".encode(): Inference(target=path, chat=chat)
+    for path, chat in _INFERENCE.items()
+    for prefix in ("", "/llm")
+}
+"""The same by the bytes of the request line, for the requests that there are most of."""
+
 
 def classify(method: str, raw_path: bytes, query: bytes) -> Path | None:
     """What the path is to the gateway; None when it is not the gateway's.
 
     `raw_path` as it came on the wire: a model's name may hold an encoded slash.
     """
+    known = _KNOWN.get(raw_path)
+    if known is not None and not query:
+        return known
     path = raw_path.decode("latin-1")
     asked = path + (f"?{query.decode('latin-1')}" if query else "")
     if path.startswith("/upstream/"):

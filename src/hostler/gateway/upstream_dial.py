@@ -11,6 +11,7 @@ import asyncio
 import ipaddress
 import os
 import socket
+import ssl
 from collections.abc import Callable
 from typing import cast
 
@@ -86,6 +87,10 @@ async def dial(address: Address, make: Callable[[], Link], connect_s: float = CO
 
 def _reason(error: OSError) -> str:
     """The system's words for a failure; asyncio's own texts repeat the address instead."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not accepted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed: {error.reason}"
     if error.errno is not None and error.errno > 0:
         return os.strerror(error.errno)
     return error.strerror or str(error) or type(error).__name__

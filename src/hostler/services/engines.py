@@ -6,7 +6,7 @@ Decides nothing by itself: callers say what they want, the machine, the gate and
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 
 from hostler.domain.engine import (
@@ -23,12 +23,15 @@ from hostler.domain.errors import OrchestrationDisabled
 from hostler.domain.gate import Ask, Check
 from hostler.domain.values import Requester
 from hostler.services.gate import Gate
-from hostler.services.lanes import Lane, Lanes
+from hostler.services.lanes import Lane, Lanes, heard
 from hostler.services.measure import Measure
 from hostler.services.needs import Clock, Driver
-from hostler.services.starting import Starting
+from hostler.services.starting import BY_HAND, Starting
 from hostler.services.stopping import DRAIN_S, Stopping
-from hostler.services.suspensions import Suspensions
+from hostler.services.suspensions import UNREADABLE, Suspensions
+
+FIRST_LOOKS_S = 0.25
+"""How often an adopted engine that still loads is looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,49 +58,70 @@ class Engines:
     ) -> None:
         """Drain up to `timeout_s`, end what is left with an error frame, stop (ENG-6, GW-8).
 
-        `now` drains nothing. A start under way is cancelled. Stopped already is a success. Refuses
-        `orchestration_disabled`, `not_launchable` (external), `stop_unverified`, `memory_residue`.
+        `now` drains nothing. A start under way is called off. Stopped already is a success. Goes on when the
+        caller leaves. Refuses `orchestration_disabled`, `not_launchable` (external), `stop_unverified`,
+        `memory_residue`.
         """
         lane = self.lanes.get(engine)
         self._ours(lane)
+        await _carried(self._stop(lane, by, timeout_s=timeout_s, now=now))
+
+    async def _stop(self, lane: Lane, by: Requester, *, timeout_s: float, now: bool) -> None:
+        lane.owed = False
+        await self.stopping.cancel_start(lane)
         if not now and lane.requests:
-            await self.stopping.drain(lane, timeout_s=timeout_s, actor=by.tag())
+            await self.stopping.drain(lane, by="stop", timeout_s=timeout_s, actor=by.tag())
         await self.stopping.stop(lane, actor=by.tag(), why=f"stopped by {by.tag()}", now=now)
 
     async def drain(self, engine: str, by: Requester, *, timeout_s: float = DRAIN_S) -> int:
         """Take no new requests and let those under way finish; at the deadline end them (GW-8).
 
         Returns how many were ended with an error frame. The engine stays DRAINING until `resume`,
-        a stop, or the daemon's end.
+        a stop, or the daemon's end; a `resume` before the deadline ends nothing.
         """
         lane = self.lanes.get(engine)
         self._ours(lane)
-        if await self.stopping.drain(lane, timeout_s=timeout_s, actor=by.tag()):
+        if await self.stopping.drain(lane, by=BY_HAND, timeout_s=timeout_s, actor=by.tag()):
+            return 0
+        if BY_HAND not in lane.drains:
             return 0
         left = len(lane.requests)
         await self.stopping.cut(lane, self.stopping.drained(lane, timeout_s))
         return left
 
     async def suspend(self, engine: str, by: Requester, *, timeout_s: float = DRAIN_S) -> None:
-        """Keep it stopped until `resume`, across restarts: recorded first, then stopped (NODE-5)."""
+        """Keep it stopped until `resume`, across restarts: recorded first, then stopped (NODE-5).
+
+        Goes on when the caller leaves. Refuses as `stop`, and `store_full` before anything is stopped.
+        """
         lane = self.lanes.get(engine)
         self._ours(lane)
-        await asyncio.to_thread(self.suspensions.add, lane, person(by))
-        await self.stop(engine, by, timeout_s=timeout_s)
+        await _carried(self._suspend(lane, by, timeout_s))
+
+    async def _suspend(self, lane: Lane, by: Requester, timeout_s: float) -> None:
+        await self.suspensions.add(lane, person(by))
+        await self._stop(lane, by, timeout_s=timeout_s, now=False)
 
     async def resume(self, engine: str, by: Requester) -> None:
         """Take away the suspensions of people, and let a draining engine take requests again."""
         lane = self.lanes.get(engine)
         self._ours(lane)
-        await asyncio.to_thread(self.suspensions.remove, lane)
-        self.stopping.undrain(lane, actor=by.tag())
+        await _carried(self.suspensions.remove(lane, person(by)))
+        self.stopping.undrain(lane, by=BY_HAND, actor=by.tag())
 
     def clear(self, engine: str, by: Requester) -> None:
-        """Let a failed engine be tried again at once (ENG-3). Not failed: nothing to do."""
+        """Let a failed engine be tried again at once (ENG-3). Not failed: nothing to do.
+
+        What a stop could not end stays on record: the next start tries to end it first.
+        """
         lane = self.lanes.get(engine)
-        lane.attempts = 0
-        if lane.state is State.FAILED and lane.run is None:
+        lane.crashes, lane.retry_at = 0, 0.0
+        if lane.state is not State.FAILED:
+            return
+        if lane.run is None:
             self.lanes.move(lane, Cleared(engine=lane.engine.id, at=self.clock.now()), actor=by.tag())
+        else:
+            lane.cleared = True
 
     def why(self, engine: str, ask: Ask) -> tuple[Check, ...]:
         """Every check of the gate in order with its result; starts nothing (GATE-2)."""
@@ -113,23 +137,32 @@ class Engines:
         """Find what an earlier daemon left running, by its recorded identity (ENG-7).
 
         Ready as itself: taken over. Loading still: waited for like a start of ours. Anything else that
-        is alive and ours: stopped. Not alive: stopped is what it is.
+        is alive: failed, never routed to, stopped before its next start. Not alive: stopped is what it is.
+        One that was suspended while it ran is stopped: that its suspension did not get so far is no leave.
         """
-        self.suspensions.recall(lane)
-        self.measure.recall(lane)
-        driver = self.drivers[lane.launch.driver]
-        run = await driver.adopt(lane.launch)
-        if run is None:
-            return
-        lane.run = run
-        self.lanes.move(lane, Found(engine=lane.engine.id, at=self.clock.now()))
+        try:
+            self.suspensions.recall(lane)
+            self.measure.recall(lane)
+            run = await self.drivers[lane.launch.driver].adopt(lane.launch)
+            if run is None or lane.state not in (State.STOPPED, State.FAILED):
+                return
+            lane.run = run
+            self.lanes.move(lane, Found(engine=lane.engine.id, at=self.clock.now()))
+        finally:
+            lane.known = True
+            lane.notify()
         await self._first_look(lane)
+        if lane.suspended_by not in ((), (UNREADABLE,)) and self.gate.orchestration_off() is None:
+            await self.stopping.stop(lane, actor="daemon", why=f"suspended by {', '.join(lane.suspended_by)}")
 
     async def _first_look(self, lane: Lane) -> None:
         driver = self.drivers[lane.launch.driver]
         deadline = self.clock.elapsed() + self.starting.budget_s(lane)
         while True:
             probe = await driver.probe(lane.launch, lane.run)
+            if lane.state is not State.UNKNOWN:
+                # Somebody stops it meanwhile.
+                return
             verdict = judge(probe, health=lane.launch.health, model=lane.launch.model)
             if verdict is Readiness.READY:
                 self.lanes.move(lane, BecameReady(engine=lane.engine.id, at=self.clock.now()))
@@ -140,10 +173,10 @@ class Engines:
                 return
             late = self.clock.elapsed() >= deadline
             if late or verdict not in (Readiness.LOADING, Readiness.UNREACHABLE):
-                why = f"found running but {verdict}: {probe.detail}"
+                why = f"found running but {verdict.value.replace('_', ' ')}: {probe.detail}"
                 self.lanes.move(lane, Failed(engine=lane.engine.id, at=self.clock.now(), why=why))
                 return
-            await self.clock.sleep(0.25)
+            await self.clock.sleep(FIRST_LOOKS_S)
 
     def _ours(self, lane: Lane) -> None:
         off = self.gate.orchestration_off()
@@ -156,3 +189,10 @@ def person(by: Requester) -> str:
     """The owner of a suspension that a person makes: `person:NAME`."""
     name = by.client if by.client != "-" else by.key if by.key != "-" else "cli"
     return f"person:{name}"
+
+
+async def _carried(work: Coroutine[object, object, None]) -> None:
+    """Do all of `work`, whoever asked for it may leave: half a stop is none."""
+    task = asyncio.ensure_future(work)
+    task.add_done_callback(heard)
+    await asyncio.shield(task)

@@ -37,7 +37,7 @@ class Gate:
     clock: Clock
     events: Events
     disabled: str | None = None
-    deferred: set[tuple[str, str, str]] = field(default_factory=set)
+    deferred: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def orchestration_off(self) -> str | None:
         """Why nothing is started or stopped on this host; None when it is ours to orchestrate."""
@@ -111,7 +111,7 @@ class Gate:
         plan = eviction.plan(
             lane.engine,
             need or {},
-            [self._running(it) for it in self.lanes.by_id.values() if it.state.up or it.run is not None],
+            [self._running(it) for it in self.lanes.by_id.values() if _counts(it)],
             self.lanes.fleet.host,
             self._pools(),
             self.clock.elapsed(),
@@ -177,7 +177,7 @@ class Gate:
     def _measuring(self, lane: Lane) -> EngineId | None:
         """Another engine of this host that loads without anybody knowing its need (MEM-2)."""
         for other in self.lanes.by_id.values():
-            if other is not lane and other.state is State.STARTING and other.unmeasured:
+            if other is not lane and other.unmeasured:
                 return other.engine.id
         return None
 
@@ -187,10 +187,10 @@ class Gate:
         if refusal.code == "box_reserved":
             self.holds.refused(view, ask.engine, ask.requester, ask.cause)
         if ask.cause.timer:
-            key = (ask.engine, refusal.code, view.identity)
-            if key in self.deferred:
+            key = (str(ask.engine), refusal.code)
+            if self.deferred.get(key) == view.identity:
                 return
-            self.deferred.add(key)
+            self.deferred[key] = view.identity
         self.events.emit(
             Event(
                 type="deferred" if ask.cause.timer else "start_refused",
@@ -205,4 +205,10 @@ class Gate:
 
     def forget(self, engine: EngineId | None = None) -> None:
         """A start succeeded, or a hold ended: the next deferral is told again."""
-        self.deferred.difference_update({key for key in self.deferred if engine is None or key[0] == engine})
+        for key in [key for key in self.deferred if engine is None or key[0] == engine]:
+            del self.deferred[key]
+
+
+def _counts(lane: Lane) -> bool:
+    """Whether the planner has to do with it: what is gone, or is not ours to stop, makes no room (ENG-2)."""
+    return lane.engine.driver is not DriverKind.EXTERNAL and (lane.state.up or lane.run is not None)

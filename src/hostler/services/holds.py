@@ -16,19 +16,22 @@ from hostler.domain.values import Cause, HostName, Priority, Requester, rfc3339,
 from hostler.services.needs import Clock, Events, ForcedChanges, HoldReader
 
 REMEMBERED = 100
-"""Refusals kept for `hostler box status`; the count goes on beyond."""
+"""Refusals kept for `hostler box status`, the count goes on beyond; and holds that were told of."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Sighting:
-    """What has been told of the hold that is there now."""
+    """What has been told: of the hold that is there now, and of which ones before it (`opened`)."""
 
     identity: str = ""
     held: bool = False
+    ended: bool = False
     state: HoldState = HoldState.FREE
     refused: list[dict[str, object]] = field(default_factory=list)
     count: int = 0
     told: set[str] = field(default_factory=set)
+    opened: list[str] = field(default_factory=list)
+    first_refusals: list[str] = field(default_factory=list)
     unwritten: bool = False
 
 
@@ -48,25 +51,29 @@ class Holds:
         return self.reader.read()
 
     def tick(self) -> bool:
-        """Look at the hold and tell what is new. True when a hold ended: residency resumes now."""
+        """Look at the hold and tell what is new. True when one ended since the last tick."""
         for change in self.changes.take():
             self._emit("hold_changed_by_force", shorten(change, 400), Priority.HIGH, once=change)
-        return self._notice(self.reader.read())
+        self._notice(self.reader.read())
+        ended, self.seen.ended = self.seen.ended, False
+        return ended
 
-    def _notice(self, view: HoldView) -> bool:
+    def _notice(self, view: HoldView) -> None:
         seen = self.seen
         if view.identity == seen.identity and view.held == seen.held:
-            return False
-        ended = seen.held and (not view.held or view.identity != seen.identity)
-        if ended:
+            return
+        if seen.held and (not view.held or view.identity != seen.identity):
             self._ended(view)
+            seen.ended = True
         self.seen.identity, self.seen.held, self.seen.state = view.identity, view.held, view.state
         if view.held:
             self._opened(view)
-        return ended and not view.held
 
     def refused(self, view: HoldView, engine: str, requester: Requester, cause: Cause) -> None:
         """A start was refused by `view`. The first refusal of each hold is a notice of high priority."""
+        if not view.held:
+            # It ended since it refused: the next tick says so, and residency goes on from there.
+            return
         self._notice(view)
         seen = self.seen
         subject = f"{engine} {cause}"
@@ -74,7 +81,7 @@ class Holds:
             return
         seen.told.add(subject)
         seen.count += 1
-        first = seen.count == 1
+        first = _first(seen.first_refusals, view.identity)
         row: dict[str, object] = {
             "at": rfc3339(self.clock.now()),
             "engine": engine,
@@ -106,6 +113,8 @@ class Holds:
 
     def _opened(self, view: HoldView) -> None:
         self.seen.refused, self.seen.count, self.seen.told = [], 0, set()
+        if not _first(self.seen.opened, view.identity):
+            return
         if view.state is HoldState.UNREADABLE:
             self._emit(
                 "hold_unreadable",
@@ -134,6 +143,10 @@ class Holds:
         priority = Priority.HIGH if kind == "hold_aged_out" else None
         self._emit(kind, text, priority, once=f"{kind} {self.seen.identity}")
 
+    def write_again(self) -> None:
+        """What `unwritten` gave could not be written."""
+        self.seen.unwritten = True
+
     def _emit(
         self,
         kind: str,
@@ -154,3 +167,12 @@ class Holds:
                 once=once,
             )
         )
+
+
+def _first(told: list[str], identity: str) -> bool:
+    """Whether `identity` has not been told of, as far as is remembered (HOLD-7). It has, from now on."""
+    if identity in told:
+        return False
+    told.append(identity)
+    del told[:-REMEMBERED]
+    return True

@@ -9,6 +9,7 @@ whose stop has begun (ENG-6, GW-8).
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -32,6 +33,7 @@ from hostler.domain.engine import (
 from hostler.domain.errors import Draining, EngineNotFound, Refusal
 from hostler.domain.events import Event
 from hostler.domain.fleet import Engine, Fleet, frozen
+from hostler.domain.gate import Ask
 from hostler.domain.route import nearest
 from hostler.domain.values import EngineId, Requester
 from hostler.services.needs import Clock, Events
@@ -71,7 +73,13 @@ class InFlight:
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Lane:
-    """One engine of this host. Times are `Clock.elapsed` seconds."""
+    """One engine of this host. Times are `Clock.elapsed` seconds.
+
+    `known` is False until it was looked for what an earlier daemon left running (ENG-7). `ask` is the
+    strongest wish of those who wait for its start. `drains` names who keeps it DRAINING. `owed` is a
+    restart that the watchdog still owes it, not before `retry_at`. `unwanted` marks a start that somebody
+    calls off, `cleared` a failure that somebody cleared, `unmeasured` a start whose need nobody knows.
+    """
 
     engine: Engine
     launch: Launch
@@ -83,6 +91,13 @@ class Lane:
     down_since: float = 0.0
     looked: float = 0.0
     changed_at: float = 0.0
+    known: bool = True
+    ask: Ask | None = None
+    drains: set[str] = field(default_factory=set)
+    retry_at: float = 0.0
+    owed: bool = False
+    unwanted: bool = False
+    cleared: bool = False
     starting: asyncio.Task[None] | None = None
     stopping: asyncio.Task[None] | None = None
     waiters: int = 0
@@ -150,11 +165,15 @@ class Lanes:
         before = lane.status.state
         lane.status = apply(lane.status, event)
         lane.changed_at = self.clock.elapsed()
+        lane.cleared = False
+        if lane.status.state is not State.DRAINING:
+            lane.drains.clear()
         if before is State.READY or (before is State.DRAINING and not lane.status.state.up):
             lane.down_since = lane.changed_at
         if isinstance(event, BecameReady):
             lane.ready_at = lane.used = lane.changed_at
-            lane.failures = 0
+            lane.failures, lane.activity = 0, None
+            lane.owed, lane.retry_at = False, 0.0
         why = event.why if isinstance(event, Failed) else message
         self.events.emit(
             Event(
@@ -179,6 +198,9 @@ class Lanes:
             left = deadline - self.clock.elapsed()
             if left <= 0:
                 return False
+            if left == math.inf:
+                await lane.changed.wait()
+                continue
             changed = asyncio.ensure_future(lane.changed.wait())
             timer = asyncio.ensure_future(self.clock.sleep(left))
             try:
@@ -187,3 +209,9 @@ class Lanes:
                 changed.cancel()
                 timer.cancel()
         return True
+
+
+def heard(task: asyncio.Task[None]) -> None:
+    """Fetch the result, so that a task nobody waits for any more leaves no warning."""
+    if not task.cancelled():
+        task.exception()

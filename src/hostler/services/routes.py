@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+from hostler.domain.errors import StoreFull
 from hostler.domain.events import Event
 from hostler.domain.fleet import Fleet, frozen
 from hostler.domain.route import Table, build, switched
 from hostler.domain.values import Requester
+from hostler.services.lanes import heard
 from hostler.services.needs import Clock, Events, StateFiles
 
 FILE = "routes"
@@ -52,12 +54,23 @@ class Routes:
         return self.table.active.get(name)
 
     async def switch(self, name: str, profile: str, by: Requester) -> None:
-        """Make `profile` the active one: durable, then swapped. Refuses unknown routes and profiles."""
+        """Make `profile` the active one: durable, then swapped; also when the caller leaves meanwhile.
+
+        Refuses unknown routes and profiles, and `store_full`; the old profile stays active then.
+        """
+        task = asyncio.create_task(self._switch(name, profile, by))
+        task.add_done_callback(heard)
+        await asyncio.shield(task)
+
+    async def _switch(self, name: str, profile: str, by: Requester) -> None:
         async with self.lock:
             before = self.active(name)
             table = switched(self.table, name, profile)
-            await asyncio.to_thread(self.files.save, FILE, {"active": dict(table.active)})
-            self.current.table = table
+            try:
+                await asyncio.to_thread(self.files.save, FILE, {"active": dict(table.active)})
+            except OSError as error:
+                raise StoreFull(file=f"{FILE}.json", why=error.strerror or str(error)) from error
+            self.current.table, self.current.broken = table, None
         self.events.emit(
             Event(
                 type="route_switched",

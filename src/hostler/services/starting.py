@@ -1,7 +1,8 @@
-"""Starting: the one way an engine comes up, whoever asks (ENG-3, ENG-4, GATE-1).
+"""Starting: the one way an engine comes up, whoever asks (ENG-3, GATE-1, EVICT-2 to EVICT-4).
 
-Decides the order gate, evict, gate, spawn, ready; joins all who ask for one engine into one start; and
-cleans up after a start that failed. Whether a start is allowed is the gate's decision.
+Decides the order gate, evict, gate, load; joins all who ask for one engine into one start; and how long
+what is busy may keep it waiting. Whether a start is allowed is the gate's decision; how it becomes ready is
+`services.loading`'s.
 
 One engine loads at a time on a host: a box that carries two loaded models can still wedge while two
 are loading, because neither's memory is in the live reading yet (docs/decisions/0006).
@@ -10,52 +11,34 @@ are loading, because neither's memory is in the live reading yet (docs/decisions
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hostler.domain.engine import (
-    BecameReady,
-    Cleared,
-    ExitReport,
-    Failed,
-    Probe,
-    Readiness,
-    Run,
-    StartBegun,
-    State,
-    StopBegun,
-    Stopped,
-    judge,
-)
-from hostler.domain.errors import (
-    Draining,
-    EngineFailed,
-    Loading,
-    MemoryNow,
-    PortConflict,
-    Refusal,
-)
+from hostler.domain.engine import Cleared, State
+from hostler.domain.errors import MIN_RETRY_S, Draining, EngineFailed, Loading
 from hostler.domain.events import Event
 from hostler.domain.fleet import frozen
-from hostler.domain.gate import Allow, Ask
-from hostler.domain.start_policy import after_failure, leaves_failed_in, start_budget_s
-from hostler.domain.values import EngineId, gib
+from hostler.domain.gate import Allow, Ask, named
+from hostler.domain.start_policy import ASKED_AFTER_S, after_failure, leaves_failed_in, start_budget_s
+from hostler.domain.values import EngineId
 from hostler.services.gate import Gate
-from hostler.services.lanes import Lane, Lanes
+from hostler.services.lanes import Lane, Lanes, heard
+from hostler.services.loading import Loader
 from hostler.services.measure import Measure
 from hostler.services.needs import Clock, Driver, Events, Models
 from hostler.services.stopping import DRAIN_S, Stopping
 
-LOG_LINES = 200
-"""Last log lines that a failed start keeps (ENG-3)."""
-FIRST_LOOK_S = 0.05
-LOOK_S = 0.25
-"""How often a start is looked at: readiness, and the memory floor (MEM-3)."""
+BY_HAND = "drain"
+"""The claim of a drain that a person asked for: it stands until `resume` or a stop (GW-8)."""
+ENTER_S = 1.0
+"""Those who waited for an engine enter it within this; until then it counts as in use (EVICT-4)."""
+
+_RESTS = frozenset({State.STOPPED, State.FAILED, State.READY})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Starting:
-    """Brings engines of this host up."""
+    """Brings engines of this host up. `placement` is held by the one start that may touch the host."""
 
     lanes: Lanes
     gate: Gate
@@ -68,15 +51,20 @@ class Starting:
     placement: asyncio.Lock = field(default_factory=asyncio.Lock)
     queue: list[EngineId] = field(default_factory=list)
 
+    # ------------------------------------------------------------ for callers
+
     async def ensure_ready(self, lane: Lane, ask: Ask, *, wait_s: float) -> None:
         """Return once the engine is ready. At most `wait_s`, then Refusal `loading` (GW-6).
 
         A waiter that leaves ends no start (ENG-3). Raises what the gate refuses, `engine_failed`,
-        `draining`, `port_conflict`, `memory_now`.
+        `draining`, `port_conflict`, `memory_now`, `stop_unverified`, `memory_residue`.
         """
         if lane.ready:
             return
         self.gate.admit(ask)
+        if BY_HAND in lane.drains:
+            why = "somebody drains it, until it is resumed or stopped"
+            raise Draining(engine=lane.engine.id, why=why, retry_after=MIN_RETRY_S)
         task = self._join(lane, ask)
         lane.waiters += 1
         timer = asyncio.ensure_future(self.clock.sleep(wait_s))
@@ -85,11 +73,17 @@ class Starting:
             if not task.done():
                 raise self.loading(lane)
             if task.cancelled():
-                raise EngineFailed(engine=lane.engine.id, why="its start was cancelled", retry_after=1)
+                raise EngineFailed(engine=lane.engine.id, why="its start was called off", retry_after=1)
             task.result()
         finally:
             timer.cancel()
             lane.waiters -= 1
+
+    def end(self) -> None:
+        """The daemon ends: nothing more is started. What loads already is left to be adopted (ENG-7)."""
+        for lane in self.lanes.by_id.values():
+            if lane.starting is not None:
+                lane.starting.cancel()
 
     def loading(self, lane: Lane) -> Loading:
         """The refusal of a caller that will not wait for the rest of this start."""
@@ -122,203 +116,181 @@ class Starting:
         sizes = (self.models.size(name) for name in lane.engine.files)
         return start_budget_s(lane.engine, sum(size or 0 for size in sizes))
 
+    # ------------------------------------------------------------ one start for all who ask
+
     def _join(self, lane: Lane, ask: Ask) -> asyncio.Task[None]:
+        """The start under way, or a new one. It is judged by the strongest wish of those who wait (MEM-2)."""
         task = lane.starting
-        if task is None or task.done():
-            if lane.state is State.FAILED:
-                self._leave_failed(lane, ask)
-            task = asyncio.create_task(self._bring_up(lane, ask))
-            task.add_done_callback(_seen)
-            lane.starting = task
+        if task is not None and not task.done():
+            if lane.ask is None or _strength(ask) > _strength(lane.ask):
+                lane.ask = ask
+            return task
+        if lane.state is State.FAILED:
+            self._leave_failed(lane, ask)
+        lane.ask = ask
+        task = asyncio.create_task(self._bring_up(lane, ask))
+        task.add_done_callback(heard)
+        lane.starting = task
         return task
 
     def _leave_failed(self, lane: Lane, ask: Ask) -> None:
         since = self.clock.elapsed() - lane.changed_at
         left = leaves_failed_in(since, ask.cause)
-        if left > 0:
+        if left > 0 and not lane.cleared:
             raise EngineFailed(engine=lane.engine.id, why=lane.status.why, retry_after=max(1, round(left)))
-        lane.attempts = 0
 
     async def _bring_up(self, lane: Lane, ask: Ask) -> None:
+        """Try until it is ready, with one backoff; then every claim on what was to make way is given up."""
         self.queue.append(lane.engine.id)
+        since, lane.attempts = self.clock.elapsed(), 0
         try:
-            while not await self._attempt(lane, ask):
+            while not await self._attempt(lane, ask, since):
                 pass
         finally:
             self.queue.remove(lane.engine.id)
+            lane.ask, lane.unwanted = None, False
+            for other in self.lanes.by_id.values():
+                self.stopping.undrain(other, by=_claim(lane))
 
-    async def _attempt(self, lane: Lane, ask: Ask) -> bool:
+    async def _attempt(self, lane: Lane, ask: Ask, since: float) -> bool:
         """One try. True when ready, False when it failed and may be tried again after its back-off."""
         try:
-            await self._place(lane, ask)
+            await self._place(lane, ask, since)
         except EngineFailed as failure:
+            if failure.retry_after is not None:
+                raise
             lane.attempts += 1
             delay = after_failure(lane.attempts)
             if delay is None:
-                failure.retry_after = round(leaves_failed_in(0.0, ask.cause))
+                failure.retry_after = round(ASKED_AFTER_S)
                 raise
             await self.clock.sleep(delay)
             return False
-        lane.attempts = 0
         return True
 
-    async def _place(self, lane: Lane, ask: Ask) -> None:
+    # ------------------------------------------------------------ finding or making room
+
+    async def _place(self, lane: Lane, ask: Ask, since: float) -> None:
         """Find or make room, then load. Nothing is touched unless the gate has said yes (GATE-1)."""
         while True:
-            await self._settled(lane)
+            await self.lanes.until(lane, float("inf"), lambda it: it.known and it.state in _RESTS)
+            pause = lane.retry_at - self.clock.elapsed()
+            if pause > 0:
+                await self.clock.sleep(pause)
+                continue
             async with self.placement:
-                if lane.ready:
-                    return
-                allow = self.gate.decide(ask)
-                if not allow.drain and allow.fresh_until is None:
-                    await self._evict(lane, allow, ask)
-                    self.gate.decide(ask)
-                    await self._load(lane, ask)
-                    return
-            await self._make_way(lane, allow)
+                allow = await self._try(lane, ask, since)
+            if allow is None:
+                return
+            await self._wait(allow, self._patience_ends(lane, since))
 
-    async def _settled(self, lane: Lane) -> None:
-        """Wait out a stop or a first look that is under way; a failed engine is cleared."""
-        moving = (State.STOPPING, State.UNKNOWN, State.DRAINING)
-        await self.lanes.until(lane, float("inf"), lambda it: it.state not in moving)
-        if lane.state is State.FAILED:
-            if lane.run is not None:
-                await self.stopping.stop(lane, actor="daemon", why="left over from a failed start")
+    async def _try(self, lane: Lane, ask: Ask, since: float) -> Allow | None:
+        """With the host to itself: None when it is ready, an empty Allow to look again, else whom to await.
+
+        The gate is asked anew after everything that took time: what it allowed a minute ago proves nothing.
+        """
+        while lane.known and lane.state in (State.STOPPED, State.FAILED):
+            ask = lane.ask or ask
+            if lane.state is State.FAILED:
+                await self._failed_before(lane, ask)
+                if lane.run is not None or lane.state not in (State.STOPPED, State.FAILED):
+                    continue
+            allow = self.gate.decide(ask)
+            if self._keeps_waiting(allow, self._patience_ends(lane, since)):
+                return allow
+            if allow.stop:
+                await self._make_way(lane, allow, ask)
+                continue
             if lane.state is State.FAILED:
                 self.lanes.move(lane, Cleared(engine=lane.engine.id, at=self.clock.now()))
+            await self._loader().load(
+                lane, actor=ask.requester.tag(), cause=ask.cause, budget_s=self.budget_s(lane)
+            )
+        return None if lane.ready else Allow()
 
-    async def _make_way(self, wanted: Lane, allow: Allow) -> None:
-        """Wait for busy siblings: first as long as they may keep us waiting, then a bounded drain (EVICT-4).
+    async def _failed_before(self, lane: Lane, ask: Ask) -> None:
+        """A failed engine waits its time; what is left of it goes first, if it may start at all (ENG-3)."""
+        if lane.attempts == 0:
+            self._leave_failed(lane, ask)
+        if lane.run is not None:
+            self.gate.admit(ask)
+            await self.stopping.stop(lane, actor=ask.requester.tag(), why="left over from a failure")
 
-        Past the bound the sibling takes requests again and the start is refused `draining` (EVICT-2).
-        """
-        if allow.fresh_until is not None:
-            await self.clock.sleep(max(0.0, allow.fresh_until - self.clock.elapsed()))
-        group = self.lanes.fleet.group_of(wanted.engine)
-        patience = group.yield_after_s if group is not None else 0.0
+    def _patience_ends(self, lane: Lane, since: float) -> float:
+        group = self.lanes.fleet.group_of(lane.engine)
+        return since + (group.yield_after_s if group is not None else 0.0)
+
+    def _keeps_waiting(self, allow: Allow, patience_ends: float) -> bool:
+        """Whether those who must make way may stay: fresh, just entered, or busy and patience left."""
+        now = self.clock.elapsed()
+        fresh = allow.fresh_until is not None and allow.fresh_until > now
+        return fresh or self._entered(allow.stop) > now or (bool(allow.drain) and now < patience_ends)
+
+    def _entered(self, stop: Sequence[EngineId]) -> float:
+        """Until when those who waited for one of `stop` are still on their way into it (elapsed seconds)."""
+        ready = (lane.ready_at for lane in map(self.lanes.get, stop) if lane.ready)
+        return max((at + ENTER_S for at in ready if at is not None), default=0.0)
+
+    async def _wait(self, allow: Allow, patience_ends: float) -> None:
+        """Leave the host to others while what must make way may stay: it serves on (EVICT-4)."""
+        stays = max(allow.fresh_until or 0.0, self._entered(allow.stop)) - self.clock.elapsed()
+        if stays > 0:
+            await self.clock.sleep(stays)
+            return
         for victim in allow.drain:
             lane = self.lanes.get(victim)
-            deadline = self.clock.elapsed() + patience
-            if await self.lanes.until(lane, deadline, lambda it: not it.requests or not it.state.up):
-                continue
-            ours = lane.ready
-            if not await self.stopping.drain(lane, timeout_s=DRAIN_S):
-                if ours:
-                    self.stopping.undrain(lane)
+            await self.lanes.until(lane, patience_ends, lambda it: not it.requests or not it.state.up)
+
+    async def _make_way(self, wanted: Lane, allow: Allow, ask: Ask) -> None:
+        """Drain those who must go, bounded, or else stop them. Never cuts (EVICT-2).
+
+        They are shut before anything is awaited: no request slips into one that was found idle. Past the
+        bound they take requests again and the start is refused `draining`.
+        """
+        victims = [self.lanes.get(victim) for victim in allow.stop]
+        actor, claim = ask.requester.tag(), _claim(wanted)
+        for lane in victims:
+            self.stopping.shut(lane, by=claim, actor=actor)
+        busy = [lane for lane in victims if lane.state is State.DRAINING and lane.requests]
+        ends = self.clock.elapsed() + DRAIN_S
+        for lane in busy:
+            left = max(0.0, ends - self.clock.elapsed())
+            if not await self.stopping.drain(lane, by=claim, timeout_s=left, actor=actor):
                 why = f"{len(lane.requests)} of its requests did not end within {DRAIN_S:.0f} s"
-                raise Draining(engine=victim, why=why, retry_after=round(DRAIN_S))
+                raise Draining(engine=lane.engine.id, why=why, retry_after=round(DRAIN_S))
+        if busy:
+            return
+        for lane in victims:
+            self._evicted(wanted, lane, ask)
+            await self.stopping.stop(lane, actor=actor, why=f"makes room for {wanted.engine.id}")
 
-    async def _evict(self, wanted: Lane, allow: Allow, ask: Ask) -> None:
-        for victim in allow.stop:
-            lane = self.lanes.get(victim)
-            why = f"makes room for {wanted.engine.id}"
-            self.events.emit(
-                Event(
-                    type="evicted",
-                    at=self.clock.now(),
-                    actor=ask.requester.tag(),
-                    subject=frozen({"engine": victim, "host": lane.engine.host}),
-                    message=why,
-                    facts=frozen({"for": wanted.engine.id, "cause": ask.cause.value}),
-                )
+    def _evicted(self, wanted: Lane, lane: Lane, ask: Ask) -> None:
+        self.events.emit(
+            Event(
+                type="evicted",
+                at=self.clock.now(),
+                actor=ask.requester.tag(),
+                subject=frozen({"engine": lane.engine.id, "host": lane.engine.host}),
+                message=f"makes room for {wanted.engine.id}",
+                facts=frozen({"for": wanted.engine.id, "cause": ask.cause.value}),
             )
-            await self.stopping.stop(lane, actor=ask.requester.tag(), why=why)
-
-    async def _load(self, lane: Lane, ask: Ask) -> None:
-        now, actor = self.clock.now(), ask.requester.tag()
-        self.lanes.move(
-            lane, StartBegun(engine=lane.engine.id, at=now), actor=actor, message=f"for {ask.cause}"
         )
-        lane.unmeasured = self.gate.need(lane) is None
-        self.measure.begin(lane)
-        try:
-            lane.run = await self.drivers[lane.launch.driver].start(lane.launch)
-            await self._until_ready(lane, lane.run)
-        except Refusal as refusal:
-            await self._clean_up(lane, refusal)
-            raise
-        except asyncio.CancelledError:
-            await self._cancelled(lane)
-            raise
-        lane.load_s = self.clock.elapsed() - lane.changed_at
-        self.lanes.move(lane, BecameReady(engine=lane.engine.id, at=self.clock.now()), actor=actor)
-        self.measure.end(lane)
 
-    async def _until_ready(self, lane: Lane, run: Run) -> None:
-        driver = self.drivers[lane.launch.driver]
-        ended = asyncio.ensure_future(driver.wait_exit(lane.launch, run))
-        deadline = self.clock.elapsed() + self.budget_s(lane)
-        look = FIRST_LOOK_S
-        try:
-            while True:
-                probe = await driver.probe(lane.launch, run)
-                if ended.done():
-                    raise EngineFailed(engine=lane.engine.id, why=f"it {ended.result()} while loading")
-                if self._judged(lane, probe):
-                    return
-                self._floor(lane)
-                if self.clock.elapsed() >= deadline:
-                    raise EngineFailed(
-                        engine=lane.engine.id,
-                        why=f"not ready after {self.budget_s(lane):.0f} s; {probe.detail}",
-                    )
-                await self._wait_or_exit(ended, look)
-                look = min(LOOK_S, look * 2)
-        finally:
-            ended.cancel()
-
-    async def _wait_or_exit(self, ended: asyncio.Future[ExitReport], seconds: float) -> None:
-        timer: asyncio.Future[None] = asyncio.ensure_future(self.clock.sleep(seconds))
-        try:
-            await asyncio.wait((ended, timer), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            timer.cancel()
-
-    def _judged(self, lane: Lane, probe: Probe) -> bool:
-        """Whether it is ready; raises when it never will be (ENG-4)."""
-        match judge(probe, health=lane.launch.health, model=lane.launch.model):
-            case Readiness.READY:
-                return True
-            case Readiness.STRANGER:
-                raise PortConflict(engine=lane.engine.id, port=lane.launch.port, holder=probe.stranger)
-            case Readiness.WRONG_MODEL:
-                serves = ", ".join(probe.model_ids)
-                why = f"it serves {serves}, expected {lane.launch.model}"
-                raise EngineFailed(engine=lane.engine.id, why=why)
-            case Readiness.DEAD:
-                raise EngineFailed(engine=lane.engine.id, why=f"it died while loading; {probe.detail}")
-            case _:
-                return False
-
-    def _floor(self, lane: Lane) -> None:
-        crossed = self.measure.sample(lane)
-        if crossed is not None:
-            raise MemoryNow(
-                engine=lane.engine.id,
-                host=lane.engine.host,
-                arithmetic=f"its start left {gib(crossed.available)} GiB, under the floor of"
-                f" {gib(crossed.floor)}, and was ended",
-                retry_after=60,
-            )
-
-    async def _clean_up(self, lane: Lane, refusal: Refusal) -> None:
-        """Stop what this start started, keep its last words, and say that it failed (ENG-3)."""
-        lane.last_lines = tuple(self.drivers[lane.launch.driver].tail(lane.launch, LOG_LINES))
-        why = refusal.why if isinstance(refusal, EngineFailed) else str(refusal)
-        if lane.run is not None:
-            await self.stopping.take_down(lane)
-        if lane.state is State.STARTING:
-            self.lanes.move(lane, Failed(engine=lane.engine.id, at=self.clock.now(), why=why))
-
-    async def _cancelled(self, lane: Lane) -> None:
-        self.lanes.move(
-            lane, StopBegun(engine=lane.engine.id, at=self.clock.now()), message="start cancelled"
+    def _loader(self) -> Loader:
+        return Loader(
+            lanes=self.lanes,
+            stopping=self.stopping,
+            measure=self.measure,
+            drivers=self.drivers,
+            clock=self.clock,
         )
-        await self.stopping.take_down(lane)
-        self.lanes.move(lane, Stopped(engine=lane.engine.id, at=self.clock.now()))
 
 
-def _seen(task: asyncio.Task[None]) -> None:
-    """Fetch the result, so that a start nobody waits for any more leaves no warning."""
-    if not task.cancelled():
-        task.exception()
+def _strength(ask: Ask) -> tuple[bool, bool]:
+    """What a wish may do that another may not: start what nobody measured yet, and name a class (CAT-5)."""
+    return named(ask.cause), ask.override is not None
+
+
+def _claim(lane: Lane) -> str:
+    """In whose name a start drains what must make way."""
+    return f"start {lane.engine.id}"

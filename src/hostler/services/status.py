@@ -52,6 +52,10 @@ STUCK_S = 30.0
 """A loop, a keeper or an event log this late is not well, whatever else answers (REL-7)."""
 
 
+WAITS = frozenset({"accepted", "loading"})
+"""Phases of a request that nobody serves yet: one that an upstream serves has no engine either."""
+
+
 @dataclass(eq=False, slots=True, kw_only=True)
 class Vitals:
     """How the daemon's own work is going, written by its tasks (REL-7). `Clock.elapsed` seconds."""
@@ -111,7 +115,7 @@ class Status:
     def health(self) -> Health:
         """How late things are. A waiter is a request that no engine has taken yet."""
         now = self.clock.elapsed()
-        waiting = [now - it.started for it in self.requests.all() if it.engine is None]
+        waiting = [now - it.started for it in self.requests.all() if it.phase in WAITS]
         beat = self.vitals.keeper_at
         keeper_lag = None if beat is None else max(0.0, now - beat)
         log_lag = self.queue.lag_s()

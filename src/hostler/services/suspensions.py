@@ -6,8 +6,11 @@ restarts. A record that cannot be read counts as suspended by `unknown`: fail cl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
+from hostler.domain.errors import StoreFull
 from hostler.domain.events import Event
 from hostler.domain.fleet import frozen
 from hostler.services.lanes import Lane
@@ -23,6 +26,7 @@ class Suspensions:
     files: StateFiles
     clock: Clock
     events: Events
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def recall(self, lane: Lane) -> None:
         """Read who suspended it."""
@@ -35,29 +39,37 @@ class Suspensions:
         good = isinstance(owners, list) and all(isinstance(owner, str) for owner in owners)
         lane.suspended_by = tuple(owners) if good and isinstance(owners, list) else (UNREADABLE,)
 
-    def add(self, lane: Lane, owner: str) -> None:
-        """Suspend for `owner`; again for the same one changes nothing. Durable when it returns."""
-        if owner in lane.suspended_by:
-            return
-        self._keep(lane, (*lane.suspended_by, owner))
-        self._tell("engine_suspended", lane, owner)
+    async def add(self, lane: Lane, owner: str) -> None:
+        """Suspend for `owner`; again for the same one changes nothing. Durable when it returns.
 
-    def remove(self, lane: Lane, owner: str | None = None) -> None:
-        """Take away `owner`'s suspension; None takes away every person's."""
-        left = tuple(
-            it
-            for it in lane.suspended_by
-            if not (it == owner or (owner is None and (it.startswith("person:") or it == UNREADABLE)))
-        )
-        if left == lane.suspended_by:
-            return
-        self._keep(lane, left)
-        self._tell("engine_resumed", lane, owner or "person")
+        Refuses `store_full`; nothing is changed then.
+        """
+        changed = await self._change(lane, lambda owners: (*(it for it in owners if it != owner), owner))
+        if changed:
+            self._tell("engine_suspended", lane, owner)
 
-    def _keep(self, lane: Lane, owners: tuple[str, ...]) -> None:
-        self.files.save(_name(lane), {"owners": list(owners)})
-        lane.suspended_by = owners
-        lane.notify()
+    async def remove(self, lane: Lane, by: str, owner: str | None = None) -> None:
+        """Take away `owner`'s suspension; None takes away every person's. Refuses `store_full`."""
+
+        def left(owners: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(it for it in owners if not (it == owner or (owner is None and _personal(it))))
+
+        if await self._change(lane, left):
+            self._tell("engine_resumed", lane, by)
+
+    async def _change(self, lane: Lane, change: Callable[[tuple[str, ...]], tuple[str, ...]]) -> bool:
+        """One change at a time: two who suspend at once are both recorded. Whether anything changed."""
+        async with self.lock:
+            owners = change(lane.suspended_by)
+            if set(owners) == set(lane.suspended_by):
+                return False
+            try:
+                await asyncio.to_thread(self.files.save, _name(lane), {"owners": list(owners)})
+            except OSError as error:
+                raise StoreFull(file=f"{_name(lane)}.json", why=error.strerror or str(error)) from error
+            lane.suspended_by = owners
+            lane.notify()
+        return True
 
     def _tell(self, kind: str, lane: Lane, owner: str) -> None:
         self.events.emit(
@@ -68,6 +80,10 @@ class Suspensions:
                 subject=frozen({"engine": lane.engine.id, "host": lane.engine.host}),
             )
         )
+
+
+def _personal(owner: str) -> bool:
+    return owner.startswith("person:") or owner == UNREADABLE
 
 
 def _name(lane: Lane) -> str:

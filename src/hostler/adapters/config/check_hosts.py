@@ -162,7 +162,8 @@ def _listener(view: View, host: str) -> None:
             f"{outside[0]} is not loopback and there are no keys: everybody there could do everything",
             "add keys:, or listen on 127.0.0.1",
         )
-    if outside and node.tls is None:
+    tls_given = "tls" in own or "tls" in view.given(("node",))
+    if outside and node.tls is None and not tls_given:
         view.warn(path, f"{outside[0]} is plain HTTP: keys and prompts can be read on the way", "node.tls")
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from hostler.domain.errors import InvalidRequest, NotFound
+from hostler.domain.errors import InvalidRequest, ModelNotFound, NotFound
 from hostler.domain.fleet import DriverKind, Engine, EngineTarget, Escalating, Target
 from hostler.domain.gate import Ask
-from hostler.domain.route import engines_of, lookup, order
+from hostler.domain.route import engines_of, lookup, nearest, order
 from hostler.domain.values import Cause, EngineId, shorten
 from hostler.interfaces.api.answers import json_answer
 from hostler.interfaces.api.endpoint import Call
@@ -27,6 +27,7 @@ async def acquire(call: Call) -> Response:
         raise InvalidRequest(
             what="A provider is needed.", expected='{"provider": "ENGINE or route"}', where="provider"
         )
+    _may(call, provider)
     lane = _cold(call.control, provider)
     if lane is None:
         return json_answer(Acquired(ok=True, warmed=None, provider=provider))
@@ -35,6 +36,16 @@ async def acquire(call: Call) -> Response:
     ask = Ask(engine=engine, cause=Cause.ACQUIRE, requester=call.by, route=route)
     await call.control.engines.ensure_ready(engine, ask, wait_s=LONGEST_WAIT_S)
     return json_answer(Acquired(ok=True, warmed=engine, provider=provider))
+
+
+def _may(call: Call, provider: str) -> None:
+    """A key with a list of routes may warm only these; another name is as if it were not there."""
+    listed, table = call.who.routes, call.control.routes.table
+    if listed is None:
+        return
+    name = provider if provider in call.control.engines.lanes.by_id else table.aliases.get(provider, provider)
+    if name not in listed:
+        raise ModelNotFound(model=shorten(provider, 256), nearest=nearest(provider, listed))
 
 
 def _cold(control: Control, provider: str) -> Lane | None:

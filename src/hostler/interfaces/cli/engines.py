@@ -15,7 +15,7 @@ from hostler.domain.errors import Loading
 from hostler.domain.values import ServingClass, escape_controls, format_duration, format_size, shorten
 from hostler.interfaces.api.shapes import Drained, EngineList, Logs, OneEngine, Why
 from hostler.interfaces.cli.daemon import SLACK_S, answer, at, connected, pages
-from hostler.interfaces.cli.failure import WAIT_TIMED_OUT, fail
+from hostler.interfaces.cli.failure import LONGEST, WAIT_TIMED_OUT, fail
 from hostler.interfaces.cli.options import AsJson, Duration
 from hostler.interfaces.cli.output import say, say_json, say_table, until, when
 from hostler.interfaces.cli.progress import while_waiting
@@ -187,7 +187,7 @@ def why(
     say(f"{shorten(engine)} is {shown.state} and {verdict}.")
     say()
     checks = [(it.name, it.result.value, it.text) for it in shown.checks]
-    say_table(("CHECK", "RESULT", "WHY"), checks, empty="There are no checks.")
+    say_table(("CHECK", "RESULT", "WHY"), checks, empty="There are no checks.", longest=LONGEST)
     return 0
 
 
@@ -222,7 +222,8 @@ def _memory(it: EngineStatus) -> str:
 def _notes(it: EngineStatus, now: str) -> list[str]:
     notes = []
     if it.suspended_by:
-        notes.append(f"suspended by {', '.join(it.suspended_by)}")
+        owners = (owner.removeprefix("person:") for owner in it.suspended_by)
+        notes.append(f"suspended by {', '.join(owners)}")
     if it.blocked is not None:
         notes.append(f"blocked: {it.blocked.code} {until(it.blocked.until, now)}")
     if it.starting is not None:

@@ -11,6 +11,7 @@ from typing import Final
 
 from hostler.domain.errors import InvalidConfig, Refusal
 from hostler.domain.values import shorten
+from hostler.interfaces.cli.output import with_local_times
 from hostler.wire.refusals import USAGE_EXIT, error_object, face
 
 WAIT_TIMED_OUT: Final = 124
@@ -51,6 +52,6 @@ def usage(message: str, hint: str, *, as_json: bool) -> int:
 
 
 def _tell(message: str, hint: str) -> None:
-    print(f"error: {shorten(message, LONGEST)}", file=sys.stderr)
+    print(f"error: {with_local_times(shorten(message, LONGEST))}", file=sys.stderr)
     if hint:
-        print(f"hint: {shorten(hint, LONGEST)}", file=sys.stderr)
+        print(f"hint: {with_local_times(shorten(hint, LONGEST))}", file=sys.stderr)

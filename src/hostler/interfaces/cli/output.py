@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -35,6 +36,9 @@ _STYLES: Final[Mapping[str, str]] = frozen(
 )
 
 
+_WIRE_TIME: Final = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+
 def on_terminal(stream: TextIO) -> bool:
     """Whether a person reads `stream`: tables are plain and nothing moves elsewhere."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
@@ -50,28 +54,34 @@ def say(text: str = "") -> None:
     print(text, flush=True)
 
 
-def say_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str) -> None:
-    """A table for people: styled on a terminal, plain columns on a pipe, `empty` without rows."""
+def say_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str, longest: int = CELL
+) -> None:
+    """A table for people: styled on a terminal, plain columns on a pipe, `empty` without rows.
+
+    Cells are cut to `longest`; where that is more than `CELL`, the last column is folded on a terminal.
+    """
     if not rows:
         say(empty)
         return
-    safe = [[shorten(cell, CELL) for cell in row] for row in rows]
+    safe = [[shorten(cell, longest) for cell in row] for row in rows]
     if on_terminal(sys.stdout):
-        _styled(columns, safe)
+        _styled(columns, safe, fold=longest > CELL)
         return
     widths = [max(len(row[i]) for row in (columns, *safe)) for i in range(len(columns))]
     for row in (columns, *safe):
         say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _styled(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def _styled(columns: Sequence[str], rows: Sequence[Sequence[str]], *, fold: bool) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(column, no_wrap=True, overflow="ellipsis")
+        folds = fold and column == columns[-1]
+        table.add_column(column, no_wrap=not folds, overflow="fold" if folds else "ellipsis")
     for row in rows:
         table.add_row(*(Text(cell, style=_STYLES.get(cell.split(" ")[0], "")) for cell in row))
     Console(highlight=False).print(table)
@@ -106,9 +116,9 @@ def until(moment: str | None, now: str) -> str:
     return "until " + local.strftime("%H:%M" if same else "%a %d %b %H:%M")
 
 
-def seconds(value: float | None) -> str:
-    """A duration in words; `-` for none."""
-    return "-" if value is None else format_duration(value)
+def with_local_times(text: str) -> str:
+    """`text` with each time of the wire as the terminal's local one: `Sun 29 Nov 17:05` (TIME-1)."""
+    return _WIRE_TIME.sub(lambda found: parse_moment(found[0]).astimezone().strftime("%a %d %b %H:%M"), text)
 
 
 def hold_line(hold: HoldStatus, now: str) -> str:
@@ -119,5 +129,5 @@ def hold_line(hold: HoldStatus, now: str) -> str:
         left = when(hold.until, now)
         return f"held by unknown: {shorten(hold.unreadable, 120)}; counts until it ages out {left}"
     reason = f": {shorten(hold.reason, 120)}" if hold.reason else ""
-    refused = f"; {hold.refused} starts refused" if hold.refused else ""
+    refused = f"; {hold.refused} start{'' if hold.refused == 1 else 's'} refused" if hold.refused else ""
     return f"held by {shorten(hold.owner or 'unknown')}, ends {when(hold.until, now)}{reason}{refused}"

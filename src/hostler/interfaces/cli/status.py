@@ -50,8 +50,9 @@ def status(
 
 def _pictures(client: Client, *, watch: bool) -> Iterator[object]:
     """One picture; while watched one after each event, and at least one in five seconds."""
-    yield client.get(PATH)
+    # The cursor comes first: what happens while the picture is drawn wakes us then.
     cursor = cursor_now(client) if watch else None
+    yield client.get(PATH)
     while watch:
         if cursor is None:
             # Without an event log nothing wakes us: look again after a while (REL-1).

@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from hostler.domain.fleet import Secret
-from hostler.domain.values import NAME, parse_duration, parse_size, shorten
+from hostler.domain.values import NAME, parse_duration, parse_size, rfc3339, shorten
 
 _UNITS: Final = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("GB", 10**9), ("MB", 10**6))
 _PARTS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
@@ -37,8 +37,13 @@ MAX_TEXT: Final = 8192
 class Strict(BaseModel):
     """A mapping of known keys. Nothing is converted: a number is no text, a text is no number."""
 
+    # The whole document is built once, when it is first read: a sixth of the time to load (PERF-11).
     model_config = ConfigDict(
-        extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True, populate_by_name=True
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        use_attribute_docstrings=True,
+        defer_build=True,
     )
 
 
@@ -230,14 +235,15 @@ def _pin(value: object) -> str:
 
 
 def _moment(value: object) -> str:
-    text = need_text(value, "a time such as 2027-06-30T00:00:00Z, quoted")
+    wanted = "a time with its zone, quoted, such as 2027-06-30T00:00:00Z"
+    text = need_text(value, wanted)
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise ValueError(f"expected a time such as 2027-06-30T00:00:00Z, not {kind_of(value)}") from error
-    if moment.tzinfo is None or "T" not in text:
-        raise ValueError(f"expected a time with its zone, such as 2027-06-30T00:00:00Z, not {kind_of(value)}")
-    return text
+        if moment.tzinfo is None or "T" not in text:
+            raise ValueError("no zone")
+        return rfc3339(moment)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"expected {wanted}, not {kind_of(value)}") from error
 
 
 def _expression(value: object) -> str:
