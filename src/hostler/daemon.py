@@ -12,9 +12,10 @@ import signal
 import socket
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Final, Literal, Protocol
 
-from hostler.domain.errors import Draining, Refusal
+from hostler.domain.errors import Draining, Refusal, ScheduleUnavailable
 from hostler.domain.events import Event
 from hostler.domain.fleet import frozen
 from hostler.domain.values import Requester
@@ -32,6 +33,11 @@ FLUSH_S: Final = 5.0
 ADOPT_S: Final = 5.0
 """How long residency waits for the first looks at what an earlier daemon left."""
 LAG_EVERY_S: Final = 1.0
+EMPTY_LOOK_S: Final = 0.02
+KEPT_S: Final = 90 * 86_400.0
+"""Events are kept for 90 days (HIST-3)."""
+PRUNE_EVERY_S: Final = 3600.0
+PRUNED: Final = 1000
 
 
 class Server(Protocol):
@@ -82,6 +88,7 @@ class Daemon:
         background = [
             asyncio.create_task(self._named("events", self.queue.run())),
             asyncio.create_task(self._named("loop lag", self._lag())),
+            asyncio.create_task(self._named("pruning", self._prune())),
         ]
         self._tell("daemon_started", f"hostler {self.version} serves {self.engines.lanes.fleet.here}")
         serving = asyncio.create_task(self.server.serve(sockets=list(self.sockets)))
@@ -145,7 +152,7 @@ class Daemon:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self.requests.table:
-                    await asyncio.sleep(0.02)
+                    await self.clock.sleep(EMPTY_LOOK_S)
 
     async def _stop_engines(self) -> None:
         by = Requester(client="shutdown")
@@ -165,6 +172,17 @@ class Daemon:
             before = self.clock.elapsed()
             await self.clock.sleep(LAG_EVERY_S)
             self.vitals.loop_lag_s = max(0.0, self.clock.elapsed() - before - LAG_EVERY_S)
+
+    async def _prune(self) -> None:
+        """Drop events older than they are kept, a few at a time; a store that fails is tried in an hour."""
+        while True:
+            before = self.clock.now() - timedelta(seconds=KEPT_S)
+            try:
+                while await self.store.prune(before, PRUNED) == PRUNED:
+                    pass
+            except ScheduleUnavailable as refusal:
+                self.bug(refusal)
+            await self.clock.sleep(PRUNE_EVERY_S)
 
     async def _named(self, name: str, work: Coroutine[object, object, None]) -> None:
         """A task whose bug is logged: it ends alone, and inference goes on (REL-1)."""

@@ -29,7 +29,7 @@ from hostler.adapters.state_files import DirectoryStateFiles
 from hostler.adapters.store.sqlite import SqliteStore
 from hostler.bootstrap.engines import EngineConnections, drivers_of, lanes_of
 from hostler.bootstrap.place import announcing, is_control, machine_names, retracting
-from hostler.bootstrap.speech import Speech
+from hostler.bootstrap.speech import LoggedEvents, Speech
 from hostler.daemon import Daemon
 from hostler.domain.fleet import Fleet
 from hostler.gateway.app import Gateway, largest_body
@@ -53,7 +53,7 @@ from hostler.services.holds import Holds
 from hostler.services.keys import Keyring
 from hostler.services.lanes import Lanes
 from hostler.services.measure import Measure
-from hostler.services.needs import Driver, MemoryReader
+from hostler.services.needs import Driver, Events, MemoryReader
 from hostler.services.observe import Observer
 from hostler.services.requests import Requests
 from hostler.services.routes import Routes
@@ -93,6 +93,7 @@ class World:
     files: DirectoryStateFiles
     store: SqliteStore
     queue: EventQueue
+    events: Events
     memory: MemoryReader
     drivers: Mapping[str, Driver]
     models: ModelsDir
@@ -110,12 +111,12 @@ def build(ground: Ground) -> Daemon:
     table = Routes(
         files=world.files,
         clock=world.clock,
-        events=world.queue,
+        events=world.events,
         current=routes.load(ground.fleet, world.files),
     )
     status = _status(ground, world, engines, table, requests, holds)
     feed = Feed(queue=world.queue, draw=status.picture, clock=world.clock)
-    observer = Observer(meters=PrometheusMeters(), clock=world.clock, events=world.queue)
+    observer = Observer(meters=PrometheusMeters(), clock=world.clock, events=world.events)
     control = Control(
         fleet=ground.fleet,
         engines=engines,
@@ -155,12 +156,14 @@ def build(ground: Ground) -> Daemon:
 def _world(ground: Ground) -> World:
     clock, ids = SystemClock(), SystemIds()
     store = SqliteStore(ground.paths.schedule_db, ids)
+    queue = EventQueue(store=store, clock=clock, ids=ids, redact=ground.speech.redact)
     return World(
         clock=clock,
         ids=ids,
         files=DirectoryStateFiles(root=ground.paths.state_dir),
         store=store,
-        queue=EventQueue(store=store, clock=clock, ids=ids, redact=ground.speech.redact),
+        queue=queue,
+        events=LoggedEvents(queue=queue),
         memory=pools.reader(ground.fleet.host.reader),
         drivers=drivers_of(ground.env),
         models=ModelsDir(root=ground.paths.models_dir),
@@ -183,7 +186,7 @@ def _holds(ground: Ground, world: World) -> Holds:
         ),
         changes=HoldChanges(path, state),
         clock=world.clock,
-        events=world.queue,
+        events=world.events,
     )
 
 
@@ -191,7 +194,7 @@ def _engines(ground: Ground, world: World, holds: Holds) -> Engines:
     lanes = Lanes(
         fleet=ground.fleet,
         clock=world.clock,
-        events=world.queue,
+        events=world.events,
         by_id=lanes_of(ground.fleet, world.files, world.models, world.clock.elapsed()),
     )
     gate = Gate(
@@ -202,7 +205,7 @@ def _engines(ground: Ground, world: World, holds: Holds) -> Engines:
         models=world.models,
         programs=ProgramFiles(),
         clock=world.clock,
-        events=world.queue,
+        events=world.events,
         disabled=ground.disabled,
     )
     stopping = Stopping(
@@ -211,7 +214,7 @@ def _engines(ground: Ground, world: World, holds: Holds) -> Engines:
         memory=world.memory,
         connections=EngineConnections(upstream=world.upstream, places=world.places),
         clock=world.clock,
-        events=world.queue,
+        events=world.events,
     )
     measure = Measure(
         lanes=lanes,
@@ -219,7 +222,7 @@ def _engines(ground: Ground, world: World, holds: Holds) -> Engines:
         drivers=world.drivers,
         files=world.files,
         clock=world.clock,
-        events=world.queue,
+        events=world.events,
     )
     starting = Starting(
         lanes=lanes,
@@ -229,14 +232,14 @@ def _engines(ground: Ground, world: World, holds: Holds) -> Engines:
         drivers=world.drivers,
         models=world.models,
         clock=world.clock,
-        events=world.queue,
+        events=world.events,
     )
     return Engines(
         lanes=lanes,
         gate=gate,
         starting=starting,
         stopping=stopping,
-        suspensions=Suspensions(files=world.files, clock=world.clock, events=world.queue),
+        suspensions=Suspensions(files=world.files, clock=world.clock, events=world.events),
         measure=measure,
         drivers=world.drivers,
         clock=world.clock,
@@ -315,7 +318,7 @@ def _watch(ground: Ground, world: World, engines: Engines, holds: Holds) -> Watc
         memory=world.memory,
         files=world.files,
         clock=world.clock,
-        events=world.queue,
+        events=world.events,
         vitals=world.vitals,
         bug=ground.speech.bug,
     )

@@ -12,7 +12,28 @@ from hostler.adapters.config.paths import Paths
 from hostler.adapters.ids import SystemIds
 from hostler.adapters.redaction import Redactor
 from hostler.adapters.telemetry import Logs, RotatedFile, set_up
+from hostler.domain.events import Event
 from hostler.domain.fleet import Fleet
+from hostler.services.needs import Events
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedEvents:
+    """Events on their way into the event log: each is a line of the daemon's log too (HOLD-14)."""
+
+    queue: Events
+
+    def emit(self, event: Event) -> None:
+        """Write the line, then queue the event."""
+        structlog.get_logger("hostler.events").info(
+            event.type,
+            **{name: value for name, value in event.subject.items() if name != "event"},
+            actor=event.actor,
+            before=event.before,
+            after=event.after,
+            text=event.message,
+        )
+        self.queue.emit(event)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,7 +53,7 @@ TYPES: Final[Mapping[str, str]] = frozen(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One thing that happened. `subject` names what it happened to: `engine`, `hold`, `route`, …
+    """One thing that happened. `subject` names what it happened to, by kind: `engine`, `hold`, `route`.
 
     `facts` are plain JSON values. `priority` None: no notice. `once` is the notice's identity: a second
     event with the same one gives no second notice.

@@ -6,6 +6,7 @@ stands between a request and an engine that runs.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -39,6 +40,8 @@ from hostler.services.keys import Scope as Right
 from hostler.services.lanes import InFlight
 from hostler.services.requests import Outcome, Requests
 from hostler.services.routes import Routes
+
+_log = logging.getLogger("hostler.routes")
 
 NO_DEGRADE: Final = b"x-hostler-no-degrade"
 CLASS: Final = b"x-hostler-class"
@@ -137,7 +140,13 @@ class Gateway:
             may_degrade=known.text(NO_DEGRADE) != "1",
         )
         serving.entry.route = found.name if isinstance(found, Route) else found.id
-        await serving.serve(self.chooser.choose(self.routes.table, found, asked))
+        choice = self.chooser.choose(self.routes.table, found, asked)
+        if choice.reason:
+            _log.info(
+                "route decided",
+                extra={"route": choice.route, "why": choice.reason, "by": asked.requester.tag()},
+            )
+        await serving.serve(choice)
 
     async def _body(self, serving: Serving, known: Known, receive: Receive, limit: int) -> bytes:
         body = await read_body(receive, limit, known.length)

@@ -32,7 +32,7 @@ TICK_S: Final = 1.0
 RESIDENT_WAIT_S: Final = 3600.0
 """How long a timer waits for its start: longer than any budget."""
 WRITE_AGAIN_S: Final = 60.0
-"""How long after a failure the refusals are written again: a full disk is no cause for a log line a second."""
+"""How long after a failure the refusals are written again: a full disk is worth no log line a second."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -179,7 +179,7 @@ class Watch:
         self.engines.gate.forget(lane.engine.id)
 
     def _owed(self) -> None:
-        """Restart what crashed: when its back-off is over, and again when what refused it may have gone (ENG-8).
+        """Restart what crashed: after its back-off, and again when what refused it may have gone (ENG-8).
 
         Like residency it throws nobody out: where a member of its group is up by now, it is owed no more.
         """
