@@ -22,6 +22,7 @@ from hostler.domain.values import Requester
 from hostler.services.engines import Engines
 from hostler.services.event_queue import EventQueue
 from hostler.services.feed import Feed
+from hostler.services.lanes import InFlight
 from hostler.services.needs import Clock, Store
 from hostler.services.requests import Requests
 from hostler.services.status import Vitals
@@ -132,10 +133,10 @@ class Daemon:
         if self.on_exit == "keep" and self.lock is not None:
             self.lock.release()
         self.retract()
+        self._cut(lambda entry: entry.phase == "loading")
+        self.engines.starting.end()
         await self._requests_end(self.shutdown_s)
-        for entry in self.requests.all():
-            engine = entry.engine or entry.route
-            entry.cut(Draining(engine=engine, why="the daemon shuts down", retry_after=1))
+        self._cut(lambda _: True)
         await self._requests_end(CUT_S)
         if self.on_exit == "stop":
             await self._stop_engines()
@@ -147,6 +148,13 @@ class Daemon:
         await asyncio.gather(serving, return_exceptions=True)
         if self.on_exit == "stop" and self.lock is not None:
             self.lock.release()
+
+    def _cut(self, which: Callable[[InFlight], bool]) -> None:
+        """End requests with the reason. Who waits for a start waits in vain: the next daemon adopts it."""
+        for entry in self.requests.all():
+            if which(entry):
+                engine = entry.engine or entry.route
+                entry.cut(Draining(engine=engine, why="the daemon shuts down", retry_after=1))
 
     async def _requests_end(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):

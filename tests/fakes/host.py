@@ -60,8 +60,15 @@ class TimedDriver(FakeDriver):
         if self.broken_stop is not None:
             raise self.broken_stop
         seconds = 0.0 if now else self.stop_s.get(launch.engine, 0.0)
-        if seconds > 0:
-            await self.clock.sleep(seconds)
+        found = self.running.get(launch.engine)
+        if seconds > 0 and found is not None:
+            waits = [
+                asyncio.ensure_future(self.clock.sleep(seconds)),
+                asyncio.ensure_future(found.ended.wait()),
+            ]
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for each in waits:
+                each.cancel()
         report = await FakeDriver.stop(self, launch, run, timeout_s=timeout_s, now=now)
         self.journal.append(f"gone {launch.engine}" if report.gone else f"stays {launch.engine}")
         return report

@@ -60,6 +60,12 @@ async def test_loopback_without_keys_is_open_for_reading_and_asking(box: Room, n
     assert (status == 401) == (endpoint.scope is not None and endpoint.scope not in OPEN)
 
 
+def test_what_may_hold_words_of_others_is_not_open() -> None:
+    """API-4: of all that can be read, log lines and requests under way are what nobody sees without a key."""
+    closed = {it.path for it in ENDPOINTS if not it.changes and it.scope not in (None, *OPEN)}
+    assert closed == {"/v1/hostler/engines/{engine}/logs", "/v1/hostler/requests"}
+
+
 def test_every_call_that_changes_something_needs_a_key_but_inference() -> None:
     """API-4: no endpoint that changes anything is open without a key, except the warming of a model."""
     changing = [endpoint for endpoint in ENDPOINTS if endpoint.changes and endpoint.scope in (None, *OPEN)]

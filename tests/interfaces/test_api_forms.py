@@ -118,7 +118,13 @@ async def test_a_large_body_is_refused_early(box: Room) -> None:
         for _ in range(5):
             yield b" " * (MAX_BODY // 4)
 
+    async def never() -> AsyncIterator[bytes]:
+        pytest.fail("it was read")
+        yield b""
+
     async with box.client() as client:
+        long = {"content-length": str(MAX_BODY + 1)}
+        assert (await client.post(START, content=never(), headers=long)).status_code == 413
         fits = b"{" + b" " * (MAX_BODY - 2) + b"}"
         assert (await client.post(START, content=fits)).status_code == 200
         for body in (fits + b" ", pieces()):

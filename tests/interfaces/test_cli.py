@@ -6,11 +6,17 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from hostler import __version__
 from hostler.domain.engine import State
+from hostler.domain.events import Event
 from hostler.domain.values import EngineId
 from hostler.interfaces.cli.main import COMMANDS
+from hostler.services.feed import PAGE
 from tests.fakes.clock import settle
 from tests.interfaces.room import Room, room
 from tests.interfaces.terminal import HOSTLER, Ended, Shell, served, shell
@@ -108,7 +114,7 @@ async def test_a_refused_start_is_one_error_and_one_hint(box: Room, user: Shell)
 async def test_a_failure_with_json_is_the_error_object_alone(box: Room, user: Shell) -> None:
     """INTERFACE-2: with --json a failure is the API's error object, alone, on stderr."""
     box.held("bench")
-    code, lines = told(await user.run("start", "fast", "--json"))
+    code, lines = told(await user.inside("start", "fast", "--json"))
     assert (code, len(lines)) == (75, 1)
     async with box.client() as client:
         answer = await client.post("/v1/hostler/engines/fast/start")
@@ -270,6 +276,46 @@ async def test_the_schedule_is_followed(box: Room, user: Shell) -> None:
     assert types == ["engine_starting", "engine_ready", "engine_measured"]
 
 
+async def test_many_events_are_read_to_the_last(box: Room, user: Shell) -> None:
+    """FEED-1: schedule --since prints every event though the daemon gives them in pages."""
+    cursor = json.loads((await user.inside("schedule", "--json")).out)["cursor"]
+    for number in range(PAGE + 1):
+        box.queue.emit(Event(type="deferred", at=box.clock.now(), message=str(number)))
+    await box.queue.flush(5)
+    found = json.loads((await user.inside("schedule", "--since", cursor, "--json")).out)
+    assert [event["message"] for event in found["events"]] == [str(number) for number in range(PAGE + 1)]
+
+
+async def test_a_name_is_a_name_whatever_it_holds(user: Shell) -> None:
+    """GW-2: what a name holds never leads to another call: it is sent whole, and told as it was given."""
+    for name in ("fast?wait_s=1", "../status", "fast/stop", "fast#x", "fast%2Fstop"):
+        code, lines = told(await user.inside("start", name))
+        assert (name, code) == (name, 66)
+        assert "/stop" in name or name in lines[0]
+
+
+async def stub(request: Request) -> Response:
+    """A daemon that hides nothing, and one whose log was begun anew."""
+    if request.url.path.endswith("/logs"):
+        return JSONResponse({"engine": "fast", "lines": [NASTY]})
+    told = {"code": "cursor_reset", "message": "Gone.", "hint": "", "cursor": "a:1", "reset": True}
+    return Response(f"event: reset\ndata: {json.dumps(told)}\n\n", media_type="text/event-stream")
+
+
+async def test_what_a_daemon_says_is_not_believed_to_be_clean(tmp_path: Path) -> None:
+    """ENG-12: the command escapes control characters itself, whatever the daemon sends."""
+    async with served(Starlette(routes=[Route("/{path:path}", stub)]), tmp_path) as user:
+        ended = await user.inside("logs", "fast")
+    assert ended.out == "red\\x1b[31m\\u202e\\x0asecond line\n"
+
+
+async def test_a_reset_in_the_stream_is_a_failure(tmp_path: Path) -> None:
+    """FEED-2: a stream that ends with a reset ends the command with the refusal's exit code."""
+    async with served(Starlette(routes=[Route("/{path:path}", stub)]), tmp_path) as user:
+        code, lines = told(await user.inside("schedule", "--follow"))
+    assert (code, lines[0]) == (66, "error: The cursor 'a:1' cannot be continued from.")
+
+
 async def test_a_followed_log_goes_on(box: Room, user: Shell) -> None:
     """ENG-12: logs -f prints the last lines and the later ones; with --json one object a line."""
     box.driver.logs[EngineId("fast")] = ["one", "two"]
@@ -339,6 +385,14 @@ async def test_a_reader_that_has_enough_is_no_failure(box: Room, user: Shell) ->
     os.close(theirs)
     _, err = await process.communicate()
     assert (process.returncode, err) == (141, b"")
+
+
+@pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
+async def test_a_shell_completes_every_command(tmp_path: Path, name: str) -> None:
+    """INTERFACE-1: completion prints a script for the shell that knows every command."""
+    ended = await shell(tmp_path).inside("completion", name)
+    assert ended.code == 0
+    assert [command.name for command in COMMANDS if command.name not in ended.out] == []
 
 
 @pytest.mark.parametrize("name", [command.name for command in COMMANDS])

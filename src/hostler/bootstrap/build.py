@@ -33,12 +33,12 @@ from hostler.bootstrap.speech import LoggedEvents, Speech
 from hostler.daemon import Daemon
 from hostler.domain.fleet import Fleet
 from hostler.gateway.app import Gateway, largest_body
+from hostler.gateway.ask import Means
 from hostler.gateway.backoff import Backoff
 from hostler.gateway.choose import Chooser
 from hostler.gateway.exchange import App
 from hostler.gateway.models import Models
 from hostler.gateway.places import Places
-from hostler.gateway.serve import Means
 from hostler.gateway.server import make_server
 from hostler.gateway.upstream import Upstream
 from hostler.interfaces.api.app import create_app
@@ -293,6 +293,7 @@ def _gateway(ground: Ground, world: World, control: Control, observer: Observer)
         backoff=backoff,
         clock=world.clock,
         bug=ground.speech.bug,
+        redact=ground.speech.redact,
     )
     return Gateway(
         fleet=fleet,

@@ -48,6 +48,7 @@ class Serving:
         fleet = load(file, self.env, host)
         if listen:
             fleet = replace(fleet, node=replace(fleet.node, listen=listen))
+        _plain_only(fleet, str(file))
         place = resolve(self.env, os.geteuid(), fleet.node.hold_path)
         paths = resolve_paths(self.env, fleet.node, place.path)
         make_private(paths.state_dir, paths.state_dir)
@@ -88,6 +89,15 @@ class Serving:
         if disabled is not None or not fleet.host.orchestration:
             return None
         return take(paths.daemon_lock, paths.state_dir)
+
+
+def _plain_only(fleet: Fleet, file: str) -> None:
+    """Refuses `invalid_config`: who asked for TLS must not be served in clear by a version that has none."""
+    if fleet.node.tls is not None:
+        problem = (
+            f"{file}: node.tls: no TLS is served by this version: listen on 127.0.0.1 behind a proxy"
+        )
+        raise InvalidConfig(file=file, count=1, problems=(problem,))
 
 
 def disabled_by(env: Mapping[str, str]) -> str | None:

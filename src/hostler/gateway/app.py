@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
 
+from hostler.domain.engine import State
 from hostler.domain.errors import (
+    EngineNotFound,
     InvalidRequest,
     Loop,
     MethodNotAllowed,
@@ -24,16 +26,18 @@ from hostler.domain.errors import (
 )
 from hostler.domain.fleet import Engine, Fleet, Route
 from hostler.domain.gate import Ask
-from hostler.domain.route import lookup, nearest
+from hostler.domain.route import Table, lookup, nearest
 from hostler.domain.values import Cause, requester, shorten
 from hostler.gateway import body as bodies
 from hostler.gateway import headers as head_rules
+from hostler.gateway.ask import Means
 from hostler.gateway.choose import Asked, Chooser
-from hostler.gateway.exchange import App, Receive, Scope, Send
+from hostler.gateway.exchange import App, CutShort, Receive, Scope, Send
+from hostler.gateway.intake import read_body
 from hostler.gateway.known import Known
 from hostler.gateway.models import Models
 from hostler.gateway.paths import Direct, Inference, ModelList, classify
-from hostler.gateway.serve import Means, Serving, read_body
+from hostler.gateway.serve import Serving
 from hostler.services.browser_guard import BrowserGuard
 from hostler.services.keys import Keyring, Principal
 from hostler.services.keys import Scope as Right
@@ -100,6 +104,8 @@ class Gateway:
         finally:
             self.requests.close(serving.entry)
             self.ended(serving.entry, outcome, serving.status)
+        if serving.unfinished:
+            raise CutShort
 
     # ------------------------------------------------------------ who asks
 
@@ -118,7 +124,7 @@ class Gateway:
     async def _infer(self, serving: Serving, path: Inference, known: Known, receive: Receive) -> None:
         if serving.method != "POST":
             raise MethodNotAllowed(method=serving.method, path=path.target, allowed="POST")
-        principal = self.keyring.check(known.key, Right.INFER)
+        principal = self._who(serving, known, Right.INFER)
         body = await self._body(serving, known, receive, self.largest)
         try:
             routed = bodies.route(body)
@@ -127,7 +133,7 @@ class Gateway:
         found = lookup(self.routes.table, routed.model)
         self._may(principal, found)
         self._fits(found, len(body))
-        serving.wants_stream = path.chat and b'"stream"' in body and _streams(body)
+        serving.wants_stream = path.streams and b'"stream"' in body and _streams(body)
         asked = Asked(
             path=path.target,
             headers=known.fields,
@@ -147,6 +153,14 @@ class Gateway:
                 extra={"route": choice.route, "why": choice.reason, "by": asked.requester.tag()},
             )
         await serving.serve(choice)
+
+    def _who(self, serving: Serving, known: Known, right: Right) -> Principal:
+        """Whose key it is; the in-flight table and the log then name it (GW-9)."""
+        principal = self.keyring.check(known.key, right)
+        entry = serving.entry
+        if principal.name != entry.requester.key:
+            entry.requester = replace(entry.requester, key=principal.name)
+        return principal
 
     async def _body(self, serving: Serving, known: Known, receive: Receive, limit: int) -> bytes:
         body = await read_body(receive, limit, known.length)
@@ -190,10 +204,11 @@ class Gateway:
 
     async def _direct(self, serving: Serving, path: Direct, known: Known, receive: Receive) -> None:
         """`/upstream/<engine>/…`. A read starts nothing: an engine that does not run is refused."""
-        principal = self.keyring.check(known.key, Right.INFER)
-        found = lookup(self.routes.table, path.engine)
-        if isinstance(found, Route):
-            raise ModelNotFound(model=shorten(path.engine, 256), nearest="/upstream takes an engine's id.")
+        principal = self._who(serving, known, Right.INFER)
+        found = self.routes.table.engines.get(path.engine)
+        if found is None:
+            near = nearest(path.engine, self.routes.table.engines)
+            raise EngineNotFound(engine=shorten(path.engine, 256), nearest=near)
         self._may(principal, found)
         body = await self._body(serving, known, receive, self.fleet.gateway.max_body)
         asked = Asked(
@@ -211,24 +226,39 @@ class Gateway:
         if path.starts:
             await serving.serve(choice)
             return
-        lane = self.means.engines.lanes.get(found.id)
-        if not lane.ready:
-            ask = Ask(engine=found.id, cause=Cause.REQUEST, requester=asked.requester)
-            self.means.engines.gate.admit(ask)
-            raise UpstreamUnreachable(target=found.id, why=f"it is {lane.state}, and a read starts nothing")
+        self._runs(found, asked)
         await serving.serve(choice)
+
+    def _runs(self, found: Engine, asked: Asked) -> None:
+        """Refuses a look at an engine that does not run. It is no start, and no refused one either."""
+        lane = self.means.engines.lanes.get(found.id)
+        if lane.ready:
+            return
+        ask = Ask(engine=found.id, cause=Cause.REQUEST, requester=asked.requester)
+        refusal = self.means.engines.gate.peek(ask)
+        if refusal is not None:
+            raise refusal
+        if lane.state is State.STARTING:
+            raise self.means.engines.starting.loading(lane)
+        raise UpstreamUnreachable(target=found.id, why=f"it is {lane.state}, and a read starts nothing")
 
     async def _list(self, serving: Serving, path: ModelList, known: Known) -> None:
         if serving.method not in ("GET", "HEAD"):
             raise MethodNotAllowed(method=serving.method, path="/v1/models", allowed="GET")
-        principal = self.keyring.check(known.key, Right.MODELS)
+        principal = self._who(serving, known, Right.MODELS)
         table = self.routes.table
-        if path.name is None:
-            found = self.models.all(table, principal.routes)
+        if path.names:
+            found = self.models.one(table, named(table, path.names), principal.routes)
         else:
-            found = self.models.one(table, path.name, principal.routes)
+            found = self.models.all(table, principal.routes)
         serving.entry.route = "models"
         await serving.answer(200, [(b"content-type", b"application/json")], msgspec.json.encode(found))
+
+
+def named(table: Table, names: tuple[str, ...]) -> str:
+    """The first of `names` that there is, else the first."""
+    found = (name for name in names if name in table.routes or name in table.aliases or name in table.engines)
+    return next(found, names[0])
 
 
 def largest_body(fleet: Fleet) -> int:

@@ -249,7 +249,6 @@ class Chooser:
 
     def _upstream(self, target: UpstreamTarget, asked: Asked, found: Route) -> Attempt:
         upstream = self.fleet.upstreams[target.upstream]
-        self.backoff.check(upstream.name)
         return Attempt(
             name=upstream.name,
             address=self.places.upstream(upstream),

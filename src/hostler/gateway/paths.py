@@ -13,17 +13,23 @@ from urllib.parse import unquote
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inference:
-    """A path whose JSON body names a model. `target` is the path that the engine is asked."""
+    """A path whose JSON body names a model. `target` is the path that the engine is asked.
+
+    `streams`: its answer may be a stream of events.
+    """
 
     target: str
-    chat: bool
+    streams: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelList:
-    """`/v1/models`, or one model of it. Starts nothing."""
+    """`/v1/models`, or one model of it. Starts nothing.
 
-    name: str | None
+    `names` are what the path may mean, the likelier first: names are encoded in paths, or sent as they are.
+    """
+
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +45,13 @@ Path = Inference | ModelList | Direct
 
 _INFERENCE: Final = {
     "/v1/chat/completions": True,
-    "/v1/completions": False,
+    "/v1/completions": True,
     "/v1/embeddings": False,
 }
 
 _KNOWN: Final = {
-    f"{prefix}{path}".encode(): Inference(target=path, chat=chat)
-    for path, chat in _INFERENCE.items()
+    f"{prefix}{path}".encode(): Inference(target=path, streams=streams)
+    for path, streams in _INFERENCE.items()
     for prefix in ("", "/llm")
 }
 """The same by the bytes of the request line, for the requests that there are most of."""
@@ -69,9 +75,10 @@ def classify(method: str, raw_path: bytes, query: bytes) -> Path | None:
     if path.startswith("/llm/v1/"):
         path, asked = path.removeprefix("/llm"), asked.removeprefix("/llm")
     if path in _INFERENCE:
-        return Inference(target=asked, chat=_INFERENCE[path])
+        return Inference(target=asked, streams=_INFERENCE[path])
     if path == "/v1/models":
-        return ModelList(name=None)
+        return ModelList()
     if path.startswith("/v1/models/"):
-        return ModelList(name=unquote(path.removeprefix("/v1/models/")))
+        rest = raw_path.decode("utf-8", "replace").partition("/v1/models/")[2]
+        return ModelList(names=tuple(dict.fromkeys((unquote(rest), rest))))
     return None

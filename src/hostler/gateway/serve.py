@@ -8,36 +8,20 @@ decision; the bytes of heads and frames are `exchange`'s and `stream`'s.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Final
 
-from hostler.domain.errors import (
-    Internal,
-    Refusal,
-    TooLarge,
-    UpstreamBroke,
-    UpstreamUnreachable,
-)
+from hostler.domain.errors import Internal, Refusal, UpstreamBroke, UpstreamUnreachable
 from hostler.domain.values import Requester
 from hostler.gateway import headers as head_rules
-from hostler.gateway.backoff import Backoff
+from hostler.gateway.ask import Means, ask, translated
 from hostler.gateway.choose import Attempt, Choice
-from hostler.gateway.exchange import CutShort, Receive, Scope, Send, on_hang_up
+from hostler.gateway.exchange import Scope, Send, on_hang_up
+from hostler.gateway.intake import ClientGone
 from hostler.gateway.stream import Framing, Tracker, comment
-from hostler.gateway.upstream import (
-    RequestHead,
-    RequestRefused,
-    Response,
-    Upstream,
-    UpstreamDied,
-    UpstreamError,
-    UpstreamSilent,
-)
-from hostler.gateway.upstream import UpstreamUnreachable as Unreached
-from hostler.services.engines import Engines
-from hostler.services.lanes import Lane
-from hostler.services.needs import Clock
+from hostler.gateway.upstream import Response, UpstreamError, UpstreamSilent
+from hostler.services.lanes import Lane, heard
 from hostler.services.requests import Outcome, Requests
 from hostler.wire.refusals import error_of, inference_answer
 
@@ -46,60 +30,42 @@ GRACE_S: Final = 1.0
 COMMENT_S: Final = 10.0
 """How often a stream that waits for a start gets a comment line (GW-6)."""
 LATE_ERROR_BYTES: Final = 64 << 10
+"""How much of an error that comes after comment lines is read."""
+END_S: Final = 2.0
+"""How long a client may take to read why its request ended; then its connection is cut."""
+DRAINED_S: Final = 600.0
+"""How long an engine that wants to finish an answer whose client left may go on (`on_disconnect: drain`)."""
 
 Fields = list[tuple[bytes, bytes]]
-
-
-class ClientGone(Exception):
-    """The client closed its connection before the answer was whole."""
-
-
-async def read_body(receive: Receive, limit: int, declared: int | None) -> bytes:
-    """The whole request body. Refuses `too_large` before reading when its declared length says so."""
-    if declared is not None and declared > limit:
-        raise TooLarge(what="request body", limit=limit)
-    parts: list[bytes] = []
-    size, more = 0, True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > limit:
-            raise TooLarge(what="request body", limit=limit)
-        more = message.get("more_body", False)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
-    """What every request of a gateway is served with. `bug` logs an exception and returns its id."""
-
-    engines: Engines
-    upstream: Upstream
-    backoff: Backoff
-    clock: Clock
-    bug: Callable[[BaseException], str]
+_log = logging.getLogger("hostler.gateway.routes")
 
 
 class Serving:
-    """The state of one request under way, and its row of the in-flight table. `close` it at the end."""
+    """The state of one request under way, and its row of the in-flight table.
+
+    `unfinished`: its answer has begun and cannot be ended by a frame, so its connection must be cut.
+    """
 
     __slots__ = (
         "_asked",
         "_cause",
+        "_deadline",
+        "_ending",
+        "_frames",
         "_gone",
+        "_gone_at",
         "_head_sent",
         "_lane",
         "_means",
         "_route",
         "_send",
+        "_stopped",
         "_task",
         "_tracker",
         "entry",
         "method",
         "status",
+        "unfinished",
         "wants_stream",
     )
 
@@ -111,30 +77,38 @@ class Serving:
         self._task = asyncio.current_task()
         self._cause: Refusal | None = None
         self._lane: Lane | None = None
-        self._asked = self._gone = self._head_sent = False
+        self._asked = self._gone = self._head_sent = self._frames = self._ending = self._stopped = False
+        self._gone_at = self._deadline = 0.0
         self._tracker = Tracker()
         self._route: Fields = []
         self.entry = requests.open(requester, route="-", path=scope["path"], cut=self.cut)
         self.method: str = scope["method"]
         self.status = 0
-        self.wants_stream = False
+        self.wants_stream = self.unfinished = False
         on_hang_up(scope, self._hung_up)
 
     # ------------------------------------------------------------ how it may be ended from outside
 
     def cut(self, cause: Refusal) -> None:
         """End this request soon, with an error frame if its answer has begun."""
-        if self._cause is None and not self._gone and self._task is not None:
+        if not self._stopped and not self._ending:
             self._cause = cause
-            self._task.cancel()
+            self._stop()
 
     def _hung_up(self) -> None:
         """The client left: the upstream is told, in every phase, unless its engine wants to finish (GW-9)."""
         self._gone = True
         lane = self._lane
-        if lane is not None and self._asked and lane.engine.on_disconnect == "drain":
+        if lane is not None and self._asked and not self._stopped and lane.engine.on_disconnect == "drain":
+            self._gone_at = self._means.clock.elapsed()
             self.entry.phase = "drained"
-        elif self._task is not None and self._cause is None:
+        elif not self._ending:
+            self._stop()
+
+    def _stop(self) -> None:
+        """Once only: a second cancel would hit the ending itself."""
+        if not self._stopped and self._task is not None:
+            self._stopped = True
             self._task.cancel()
 
     # ------------------------------------------------------------ the whole of it
@@ -145,9 +119,7 @@ class Serving:
             outcome = await self._outcome(work)
         finally:
             self._leave()
-        if self._gone:
-            return Outcome.CLIENT_GONE
-        return outcome
+        return Outcome.CLIENT_GONE if self._gone else outcome
 
     async def _outcome(self, work: Callable[[], Awaitable[None]]) -> Outcome:
         try:
@@ -162,35 +134,51 @@ class Serving:
         except UpstreamError as error:
             await self._end(translated(self.entry.engine or self.entry.route, error))
             return Outcome.SILENT if isinstance(error, UpstreamSilent) else Outcome.UPSTREAM_DIED
-        except CutShort:
-            raise
         except Exception as error:  # noqa: BLE001 - any bug becomes one logged id, and the answer says no more
             await self._end(Internal(id=self._means.bug(error)))
             return Outcome.INTERNAL
         return Outcome.UPSTREAM_ERROR if self.status >= 500 else Outcome.OK
 
     async def _cancelled(self) -> Outcome:
-        cause = self._cause
-        if cause is None and not self._gone:
+        if not self._stopped:
+            # The server ends, not this request: that is not ours to swallow.
             raise asyncio.CancelledError
         if self._task is not None:
             self._task.uncancel()
-        if cause is None:
+        if self._cause is None:
             return Outcome.CLIENT_GONE
-        await self._end(cause)
+        await self._end(self._cause)
         return Outcome.CUT
 
     async def _end(self, refusal: Refusal) -> None:
-        """Tell the caller: a refusal before the first byte, an error frame after it (GW-14)."""
+        """Tell the caller: a refusal before the first byte, an error frame after it (GW-14).
+
+        The engine is left first: a client that does not read keeps nobody from stopping it.
+        """
+        self._ending = True
+        self._leave()
         if self._gone:
             return
+        telling = asyncio.ensure_future(self._tell(refusal))
+        timer = asyncio.ensure_future(self._means.clock.sleep(END_S))
+        try:
+            await asyncio.wait({telling, timer}, return_when=asyncio.FIRST_COMPLETED)
+            if telling.done():
+                telling.result()
+            else:
+                self.unfinished = True
+        finally:
+            telling.cancel()
+            timer.cancel()
+
+    async def _tell(self, refusal: Refusal) -> None:
         if not self._head_sent:
             status, fields, payload = inference_answer(refusal)
             await self.answer(status, [*fields, *self._route], payload)
-            return
-        if not self.wants_stream:
-            raise CutShort
-        await self._write(self._tracker.closing(Framing.OPENAI, error_of(refusal)), last=True)
+        elif self._frames:
+            await self._write(self._tracker.closing(Framing.OPENAI, error_of(refusal)), last=True)
+        else:
+            self.unfinished = True
 
     # ------------------------------------------------------------ serving
 
@@ -215,66 +203,40 @@ class Serving:
         await self._attempt(choice, other)
 
     async def _attempt(self, choice: Choice, attempt: Attempt) -> None:
-        self.entry.degraded = attempt.degraded
+        self.entry.degraded, self.entry.engine = attempt.degraded, None
+        if attempt.degraded is not None or choice.reason:
+            said = (choice.route, attempt.name, choice.reason or attempt.degraded, self.entry.requester.tag())
+            _log.info("%s is served by %s (%s) for %s", *said)
         self._route = choice.headers(attempt.degraded)
+        served = choice.served(attempt)
         if attempt.lane is not None:
-            await self._enter(attempt, attempt.lane)
+            await self._enter(attempt, attempt.lane, served)
         self.entry.phase = "asked"
-        response = await self._ask(attempt)
+        self._asked = True
         try:
-            await self._pass_on(attempt, response, choice.served(attempt))
+            response = await ask(self._means, self.method, attempt)
+        except UpstreamUnreachable:
+            self._asked = False
+            self._leave()
+            raise
+        try:
+            await self._pass_on(attempt, response, served)
         finally:
             response.close()
 
-    async def _ask(self, attempt: Attempt) -> Response:
-        """Send the request. A target that cannot be reached refuses: the next one may be tried (GW-13)."""
-        head = RequestHead(
-            method=self.method.encode("latin-1"),
-            target=attempt.target,
-            headers=attempt.headers,
-            silence_s=attempt.silence_s,
-        )
-        self._asked = True
-        try:
-            response = await self._means.upstream.request(attempt.address, head, attempt.body)
-        except Unreached as error:
-            self._asked = False
-            self._leave()
-            self._failed(attempt)
-            raise translated(attempt.name, error) from error
-        except UpstreamDied:
-            self._failed(attempt)
-            raise
-        except RequestRefused as error:
-            raise Internal(id=self._means.bug(error)) from error
-        self._judge(attempt, response)
-        return response
+    async def _enter(self, attempt: Attempt, lane: Lane, served: Fields) -> None:
+        """Into the engine, once it is ready (GW-6). Refuses `loading` when the wait is over.
 
-    def _failed(self, attempt: Attempt, retry_after: float | None = None) -> None:
-        if attempt.lane is None:
-            self._means.backoff.failed(attempt.name, retry_after)
-
-    def _judge(self, attempt: Attempt, response: Response) -> None:
-        """What an upstream's status says of it: a 5xx or a 429 with Retry-After is left alone for a while."""
-        if attempt.lane is not None:
-            return
-        after = head_rules.first(response.headers, b"retry-after")
-        if response.status >= 500 or (response.status == 429 and after is not None):
-            seconds = float(after) if after is not None and after.isdigit() else None
-            self._failed(attempt, seconds)
-        else:
-            self._means.backoff.worked(attempt.name)
-
-    async def _enter(self, attempt: Attempt, lane: Lane) -> None:
-        """Into the engine, once it is ready (GW-6). Refuses `loading` when the wait is over."""
+        All targets of a request share one wait: the second is not waited for as long again.
+        """
         clock = self._means.clock
-        if not lane.ready:
-            deadline = clock.elapsed() + attempt.wait_s
-            while not lane.ready:
-                left = deadline - clock.elapsed()
-                if left <= 0:
-                    raise self._means.engines.starting.loading(lane)
-                await self._until_ready(attempt, lane, left)
+        while not lane.ready:
+            if not self._deadline:
+                self._deadline = clock.elapsed() + attempt.wait_s
+            left = min(self._deadline - clock.elapsed(), attempt.wait_s)
+            if left <= 0:
+                raise self._means.engines.starting.loading(lane)
+            await self._until_ready(attempt, lane, left, served)
         lane.enter(self.entry)
         self._lane = lane
 
@@ -283,7 +245,7 @@ class Serving:
             self._lane.leave(self.entry, self._means.clock.elapsed())
             self._lane = None
 
-    async def _until_ready(self, attempt: Attempt, lane: Lane, wait_s: float) -> None:
+    async def _until_ready(self, attempt: Attempt, lane: Lane, wait_s: float, served: Fields) -> None:
         """Wait for the start: a stream with comment lines, anything else only if it can be in time."""
         starting, ask = self._means.engines.starting, attempt.ask
         if ask is None:
@@ -293,46 +255,58 @@ class Serving:
             raise starting.loading(lane)
         self.entry.phase = "loading"
         ready = asyncio.ensure_future(starting.ensure_ready(lane, ask, wait_s=wait_s))
+        ready.add_done_callback(heard)
         try:
             if self.wants_stream:
-                await self._comment_until(ready, lane)
+                await self._comment_until(ready, lane, served)
             await ready
         finally:
             ready.cancel()
 
-    async def _comment_until(self, ready: asyncio.Future[None], lane: Lane) -> None:
-        pause = COMMENT_S if self._head_sent else GRACE_S
-        while not (await asyncio.wait({ready}, timeout=pause))[0]:
+    async def _comment_until(self, ready: asyncio.Future[None], lane: Lane, served: Fields) -> None:
+        """A stream whose start takes longer begins at once and lives by comments (GW-6)."""
+        while not await self._within(ready, COMMENT_S if self._head_sent else GRACE_S):
             if not self._head_sent:
                 fields = [
                     (b"content-type", b"text/event-stream"),
                     (b"cache-control", b"no-cache"),
                     (b"x-accel-buffering", b"no"),
-                    *self._route,
+                    *served,
                 ]
+                self.status = 200
                 await self._start(200, fields)
+                self._frames = True
             await self._write(comment(self._means.engines.starting.progress(lane)))
-            pause = COMMENT_S
+
+    async def _within(self, ready: asyncio.Future[None], seconds: float) -> bool:
+        """Whether it is done, after at most `seconds`."""
+        timer = asyncio.ensure_future(self._means.clock.sleep(seconds))
+        try:
+            await asyncio.wait({ready, timer}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            timer.cancel()
+        return ready.done()
 
     async def _pass_on(self, attempt: Attempt, response: Response, served: Fields) -> None:
         """Each chunk is written on at once; the write waits for a slow client (GW-13)."""
         fields = response.headers
-        streams = head_rules.is_stream(fields)
-        if self._head_sent and response.status >= 300:
-            text = (await response.read(LATE_ERROR_BYTES)).decode("utf-8", "replace")
-            raise UpstreamBroke(target=attempt.name, why=f"it answered {response.status}: {text[:500]}")
+        streams, plain = head_rules.is_stream(fields), head_rules.is_plain(fields)
+        if self._head_sent and (response.status >= 300 or not streams or not plain):
+            await self._broken(attempt, response)
         self.status = response.status
-        self.wants_stream = streams and head_rules.is_plain(fields)
+        if response.status >= 400 and plain and not streams:
+            await self._pass_error(response, served)
+            return
+        frames = streams and plain
         if not self._head_sent:
-            await self._start(
-                response.status, head_rules.to_caller(fields, streams=self.wants_stream, added=served)
-            )
+            await self._start(response.status, head_rules.to_caller(fields, streams=frames, added=served))
+            self._frames = frames
         entry = self.entry
         entry.phase = "streaming" if streams else "answering"
         while chunk := await response.next():
             if entry.first_byte is None:
                 entry.first_byte = self._means.clock.elapsed()
-            if self.wants_stream:
+            if frames:
                 self._tracker.feed(chunk)
                 await self._write(chunk)
             elif response.at_end:
@@ -340,7 +314,38 @@ class Serving:
                 return
             else:
                 await self._write(chunk)
+            if self._gone and self._means.clock.elapsed() - self._gone_at > DRAINED_S:
+                raise ClientGone
         await self._write(b"", last=True)
+
+    async def _broken(self, attempt: Attempt, response: Response) -> None:
+        """Refuses `upstream_died`: comments went out already, and what came is no stream to follow them."""
+        text = (await response.read(LATE_ERROR_BYTES)).decode("utf-8", "replace")
+        why = f"it answered {response.status}: {self._means.redact(text)[:500]}"
+        raise UpstreamBroke(target=attempt.name, why=why)
+
+    async def _pass_error(self, response: Response, served: Fields) -> None:
+        """An upstream's error: status, headers and body as they came, less our secrets (GW-14)."""
+        fields = head_rules.to_caller(response.headers, streams=False, added=served)
+        self.entry.phase = "answering"
+        parts: list[bytes] = []
+        while sum(map(len, parts)) < LATE_ERROR_BYTES and (chunk := await response.next()):
+            parts.append(chunk)
+        text = self._redacted(b"".join(parts))
+        if self.method != "HEAD":
+            fields = [field for field in fields if field[0].lower() != b"content-length"]
+            fields += [(b"content-length", b"%d" % len(text))] if response.at_end else []
+        await self._start(response.status, fields)
+        if response.at_end:
+            await self._write(text, last=True)
+            return
+        await self._write(text)
+        while chunk := await response.next():
+            await self._write(chunk)
+        await self._write(b"", last=True)
+
+    def _redacted(self, data: bytes) -> bytes:
+        return self._means.redact(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
     # ------------------------------------------------------------ bytes to the caller
 
@@ -351,16 +356,9 @@ class Serving:
         await self._write(payload, last=True)
 
     async def _start(self, status: int, fields: Fields) -> None:
-        self._head_sent = True
         await self._send({"type": "http.response.start", "status": status, "headers": fields})
+        self._head_sent = True
 
     async def _write(self, data: bytes, *, last: bool = False) -> None:
         self.entry.bytes_out += len(data)
         await self._send({"type": "http.response.body", "body": data, "more_body": not last})
-
-
-def translated(target: str, error: UpstreamError) -> Refusal:
-    """An error of the upstream client as the refusal that a caller is told."""
-    if isinstance(error, Unreached):
-        return UpstreamUnreachable(target=target, why=error.reason, retry_after=1)
-    return UpstreamBroke(target=target, why=error.reason)

@@ -171,9 +171,9 @@ class Watch:
             await self.engines.starting.ensure_ready(lane, ask, wait_s=RESIDENT_WAIT_S)
         except Refusal as refusal:
             # The gate, or the failed start, has told it already; what may pass is tried again in its turn.
-            lane.owed = (
-                lane.owed and refusal.retry_after is not None and not isinstance(refusal, EngineFailed)
-            )
+            passes = refusal.retry_after is not None and not isinstance(refusal, EngineFailed)
+            lane.owed = lane.owed and passes
+            self.mind.tried[lane.engine.id] = self.clock.elapsed()
             return
         self.mind.tried.pop(lane.engine.id, None)
         self.engines.gate.forget(lane.engine.id)

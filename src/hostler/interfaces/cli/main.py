@@ -139,6 +139,12 @@ COMMANDS: Final = (
     Command(name="box", path=f"{_HERE}.box:app", help="Hold this box, or see who does. Needs no daemon."),
     Command(name="config", path=f"{_HERE}.config:app", help="Check and show the config."),
     Command(name="paths", path=f"{_HERE}.paths:app", help="Show where everything is."),
+    Command(
+        name="completion",
+        path=f"{_HERE}.completion:completion",
+        help="Print the script that completes commands in a shell.",
+        example="hostler completion bash > ~/.local/share/bash-completion/completions/hostler",
+    ),
 )
 
 

@@ -1,0 +1,374 @@
+import asyncio
+
+import pytest
+
+from hostler.domain.engine import State
+from hostler.domain.errors import (
+    BoxReserved,
+    Draining,
+    EngineFailed,
+    Loading,
+    MemoryNow,
+    PortConflict,
+    StopUnverified,
+)
+from hostler.domain.values import Cause, EngineId
+from tests.fakes.clock import settle
+from tests.fakes.host import GIB
+from tests.fakes.world import BOT, engine, world
+
+A = EngineId("a")
+
+
+async def test_fifty_callers_and_residency_share_one_start() -> None:
+    """ENG-3: fifty requests at once, while residency wants the same engine, start it once for all of them."""
+    async with world(engine("a", resident=True)) as it:
+        it.driver.load_s[A] = 5
+        it.watch.tick()
+        callers = [it.wanted("a") for _ in range(50)]
+        await it.clock.advance(6)
+        await asyncio.gather(*callers)
+        assert it.driver.started == ["a"]
+        assert it.lane("a").ready
+        assert it.lane("a").waiters == 0
+
+
+async def test_each_waiter_has_its_own_deadline_and_ends_nothing() -> None:
+    """ENG-3: a waiter past its deadline is told `loading`, one that leaves is gone, and the start goes on."""
+    async with world(engine("a")) as it:
+        it.driver.load_s[A] = 20
+        brief, leaver, patient = it.wanted("a", wait_s=3), it.wanted("a"), it.wanted("a", wait_s=30)
+        await it.clock.advance(5)
+        with pytest.raises(Loading) as told:
+            await brief
+        assert (told.value.elapsed_s, told.value.budget_s, told.value.retry_after) == (3, 120, 117)
+        leaver.cancel()
+        await it.clock.advance(20)
+        await patient
+        assert it.driver.started == ["a"]
+
+
+@pytest.mark.parametrize("loaded_for", [0.0, 7.0])
+async def test_an_explicit_stop_calls_a_start_off(loaded_for: float) -> None:
+    """ENG-3: an explicit stop calls off a start that is under way, tells who waits, and leaves nothing."""
+    async with world(engine("a")) as it:
+        it.driver.load_s[A] = 20
+        caller = it.wanted("a")
+        await it.clock.advance(loaded_for)
+        await it.engines.stop("a", BOT)
+        with pytest.raises(EngineFailed, match="called off"):
+            await caller
+        assert (it.state("a"), it.lane("a").run, it.driver.up()) == (State.STOPPED, None, set())
+        await it.clock.advance(60)
+        assert it.driver.started == ["a"]
+
+
+async def test_a_stop_calls_off_a_start_that_waits_for_its_next_try() -> None:
+    """ENG-3: a stop between two tries, when nothing runs, calls the start off too."""
+    async with world(engine("a")) as it:
+        it.driver.refusals[A] = EngineFailed(engine="a", why="no luck")
+        caller = it.wanted("a")
+        await it.clock.advance(0.5)
+        await it.engines.stop("a", BOT)
+        with pytest.raises(EngineFailed, match="called off"):
+            await caller
+        await it.clock.advance(60)
+        assert it.driver.started == ["a"]
+
+
+async def test_a_stop_calls_off_a_start_that_waits_for_its_turn() -> None:
+    """ENG-3: a stop of an engine that waits for another one's load calls its start off; the other goes on."""
+    async with world(engine("a"), engine("b")) as it:
+        it.driver.load_s[A] = 20
+        first = it.wanted("a")
+        await settle()
+        second = it.wanted("b")
+        await it.clock.advance(1)
+        await it.engines.stop("b", BOT)
+        with pytest.raises(EngineFailed, match="called off"):
+            await second
+        await it.clock.advance(30)
+        await first
+        assert it.driver.started == ["a"]
+
+
+async def test_a_start_that_is_called_off_and_will_not_die_is_told() -> None:
+    """ENG-6: when what a called-off start had started will not die, the stop says so and keeps its run."""
+    async with world(engine("a")) as it:
+        it.driver.load_s[A] = 20
+        it.wanted("a")
+        await it.clock.advance(1)
+        it.driver.deaf.add(A)
+        with pytest.raises(StopUnverified):
+            await it.engines.stop("a", BOT)
+        assert it.state("a") is State.FAILED
+        assert it.lane("a").run is not None
+        it.driver.deaf.clear()
+        await it.engines.stop("a", BOT)
+        assert (it.state("a"), it.driver.up()) == (State.STOPPED, set())
+
+
+async def test_a_failed_start_is_tried_three_times_and_then_failed() -> None:
+    """ENG-3: a start that crashes is cleaned up and tried after 1 s and after 2 s more; then it is failed."""
+    async with world(engine("a")) as it:
+        it.driver.load_s[A] = 50
+        it.driver.logs[A] = [f"line {number}" for number in range(250)]
+        caller = it.wanted("a")
+        tries: list[float] = []
+        for wait in (0.0, 1.0, 2.0):
+            await it.clock.advance(wait)
+            tries.append(it.clock.elapsed())
+            assert it.driver.up() == {"a"}
+            it.driver.crash(A, status=3)
+            await settle()
+        with pytest.raises(EngineFailed, match="it exited with status 3 while loading") as told:
+            await caller
+        assert [later - tries[0] for later in tries] == [0.0, 1.0, 3.0]
+        assert told.value.retry_after == 30
+        assert (it.state("a"), it.lane("a").run) == (State.FAILED, None)
+        assert it.lane("a").last_lines == tuple(f"line {number}" for number in range(50, 250))
+
+
+@pytest.mark.parametrize(
+    ("cause", "seconds"), [(Cause.REQUEST, 30.0), (Cause.API, 30.0), (Cause.RESIDENCY, 120.0)]
+)
+async def test_failed_is_left_after_a_while(cause: Cause, seconds: float) -> None:
+    """ENG-3: a failed engine is tried again for a caller after 30 s, for residency after 120 s."""
+    async with world(engine("a")) as it:
+        it.driver.ids[A] = "other"
+        first = it.wanted("a")
+        await it.clock.advance(3)
+        with pytest.raises(EngineFailed, match="it serves other, expected a"):
+            await first
+        del it.driver.ids[A]
+        await it.clock.advance(seconds - 1)
+        with pytest.raises(EngineFailed, match="it serves other, expected a") as told:
+            await it.wanted("a", cause)
+        assert told.value.retry_after == 1
+        await it.clock.advance(1)
+        await it.wanted("a", cause)
+        assert len(it.driver.started) == 4
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+async def test_clear_leaves_failed_at_once(deaf: bool) -> None:
+    """ENG-3: `clear` lets a failed engine be tried at once, also one whose process would not die."""
+    async with world(engine("a")) as it:
+        it.driver.ids[A] = "other"
+        if deaf:
+            it.driver.deaf.add(A)
+        first = it.wanted("a")
+        await it.clock.advance(3)
+        with pytest.raises((EngineFailed, StopUnverified)):
+            await first
+        it.driver.ids.clear()
+        it.driver.deaf.clear()
+        it.engines.clear("a", BOT)
+        await it.wanted("a")
+        assert it.lane("a").ready
+
+
+async def test_a_failed_start_stops_what_it_started() -> None:
+    """ENG-3: a start that serves another model than expected is stopped, and its memory is back."""
+    async with world(engine("a")) as it:
+        it.driver.ids[A] = "other"
+        caller = it.wanted("a")
+        await it.clock.advance(3)
+        with pytest.raises(EngineFailed):
+            await caller
+        assert it.driver.up() == set()
+        assert it.driver.stopped == ["a"] * 3
+
+
+async def test_a_stranger_on_the_port_is_neither_killed_nor_routed_to() -> None:
+    """ENG-4: a stranger on the port ends the start as `port_conflict`, naming it; only ours is stopped."""
+    async with world(engine("a")) as it:
+        it.driver.load_s[A] = 20
+        caller = it.wanted("a")
+        await it.clock.advance(1)
+        it.driver.put_stranger(8100)
+        await it.clock.advance(1)
+        with pytest.raises(PortConflict, match="pid 99") as told:
+            await caller
+        assert told.value.port == 8100
+        assert it.driver.stopped == ["a"]
+        assert it.driver.strangers == {8100: "pid 99 (nginx)"}
+        assert not it.lane("a").ready
+
+
+async def test_a_stranger_that_is_there_first_refuses_the_start() -> None:
+    """ENG-4: a port that a stranger has before the spawn refuses the start; nothing is spawned."""
+    async with world(engine("a")) as it:
+        it.driver.put_stranger(8100)
+        with pytest.raises(PortConflict, match="nginx"):
+            await it.wanted("a")
+        assert it.driver.started == []
+
+
+async def test_the_sentence_of_a_start_that_took_too_long() -> None:
+    """ENG-5: a start past its budget says how long it waited, on what URL, and the last answer (BG-09)."""
+    async with world(engine("a", files=("m.gguf",))) as it:
+        it.machine.files["m.gguf"] = 5_000_000_000
+        it.driver.load_s[A] = 10_000
+        caller = it.wanted("a")
+        assert it.starting.budget_s(it.lane("a")) == 120 + 5_000 * 0.008
+        await it.clock.advance(41)
+        assert it.starting.progress(it.lane("a")) == "loading 41 s of 160 s, place 1"
+        await it.clock.advance(600)
+        with pytest.raises(
+            EngineFailed, match=r"not ready after 160 s; GET http://127\.0\.0\.1:8100/health: 503"
+        ):
+            await caller
+
+
+async def test_a_slow_start_that_failed_succeeds_later() -> None:
+    """ENG-3: an engine that needed longer than its limit is served by a later request (BG-09)."""
+    async with world(engine("a", start_timeout_s=15.0)) as it:
+        it.driver.load_s[A] = 20
+        first = it.wanted("a")
+        await it.clock.advance(60)
+        with pytest.raises(EngineFailed):
+            await first
+        it.driver.load_s[A] = 10
+        it.driver.loading.clear()
+        await it.clock.advance(30)
+        second = it.wanted("a")
+        await it.clock.advance(11)
+        await second
+        assert it.lane("a").ready
+
+
+async def test_the_floor_ends_that_start_only() -> None:
+    """MEM-3: a start that pushes memory under the floor is ended within 250 ms, alone, and it says so."""
+    async with world(engine("a"), engine("b")) as it:
+        await it.up("b")
+        it.driver.load_s[A] = 30
+        it.driver.slow_probe = 2.5
+        caller = it.wanted("a")
+        await it.clock.advance(1)
+        it.machine.sizes[A] = 111 * GIB
+        await it.clock.advance(0.25)
+        with pytest.raises(
+            MemoryNow, match=r"its start left 3\.0 GiB of host, under the floor of 4\.0"
+        ) as told:
+            await caller
+        assert told.value.retry_after == 60
+        assert it.driver.up() == {"b"}
+        assert it.lane("b").ready
+
+
+async def test_a_bug_in_a_start_leaves_no_engine_behind() -> None:
+    """ENG-3: a start that ends by an error of ours is cleaned up and failed, never left starting."""
+    async with world(engine("a")) as it:
+        it.driver.load_s[A] = 30
+        caller = it.wanted("a")
+        await it.clock.advance(1)
+        it.driver.running[A].model_ids = None  # type: ignore[assignment]  # breaks the next look
+        it.driver.running[A].health = "ok"
+        await it.clock.advance(1)
+        with pytest.raises(TypeError):
+            await caller
+        assert (it.state("a"), it.driver.up()) == (State.FAILED, set())
+        assert it.lane("a").status.why == "an internal error ended its start"
+
+
+async def test_memory_that_cannot_be_read_wedges_no_start() -> None:
+    """MEM-1: while memory cannot be read, a start whose need is known is refused; it is not left starting."""
+    async with world(engine("a"), engine("new", need=None)) as it:
+        it.machine.broken = True
+        with pytest.raises(MemoryNow, match="host cannot be read now"):
+            await it.wanted("a")
+        await it.up("new")
+        assert it.state("a") is State.STOPPED
+        assert it.lane("new").ready
+
+
+async def test_one_start_loads_at_a_time() -> None:
+    """MEM-2: two engines that are asked for at once load one after the other, in the order of asking."""
+    async with world(engine("a"), engine("b")) as it:
+        it.driver.load_s.update({A: 10, EngineId("b"): 10})
+        both = [it.wanted("a"), it.wanted("b")]
+        await it.clock.advance(5)
+        assert it.driver.started == ["a"]
+        assert it.starting.progress(it.lane("b")) == "waiting to load, place 2"
+        await it.clock.advance(20)
+        await asyncio.gather(*both)
+        assert it.driver.started == ["a", "b"]
+
+
+async def test_a_failure_that_waits_lets_others_load() -> None:
+    """ENG-3: while a failed start waits for its next try, another engine of the host loads."""
+    async with world(engine("a"), engine("b")) as it:
+        it.driver.refusals[A] = EngineFailed(engine="a", why="no luck")
+        first = it.wanted("a")
+        await it.clock.advance(0.5)
+        await it.wanted("b")
+        await it.clock.advance(1)
+        await first
+        assert it.driver.started == ["a", "b", "a"]
+
+
+async def test_who_asks_by_name_lifts_a_timers_start() -> None:
+    """MEM-2: a request that joins a timer's start for an unmeasured engine gets it started all the same."""
+    async with world(engine("a"), engine("new", need=None)) as it:
+        it.driver.load_s[A] = 10
+        first = it.wanted("a")
+        await settle()
+        timer = it.wanted("new", Cause.RESIDENCY)
+        await settle()
+        asked = it.wanted("new", Cause.REQUEST)
+        await it.clock.advance(20)
+        await asyncio.gather(first, timer, asked)
+        assert it.lane("new").ready
+
+
+async def test_an_engine_drained_by_hand_refuses_at_once() -> None:
+    """GW-8: a request for an engine that somebody drains is refused `draining`, not kept waiting."""
+    async with world(engine("a")) as it:
+        await it.up("a")
+        await it.engines.drain("a", BOT)
+        with pytest.raises(Draining):
+            await it.wanted("a")
+        await it.engines.resume("a", BOT)
+        assert it.lane("a").ready
+
+
+async def test_the_end_of_the_daemon_leaves_a_loading_engine_to_its_successor() -> None:
+    """ENG-7: at the daemon's end a start that waits is called off; what loads is not stopped."""
+    async with world(engine("a"), engine("b")) as it:
+        it.driver.load_s[A] = 20
+        both = [it.wanted("a"), it.wanted("b")]
+        await it.clock.advance(1)
+        it.starting.end()
+        await asyncio.gather(*both, return_exceptions=True)
+        assert (it.driver.started, it.driver.stopped, it.driver.up()) == (["a"], [], {"a"})
+
+
+async def test_a_request_waits_until_it_is_known_what_an_earlier_daemon_left() -> None:
+    """ENG-7: a request that comes before adoption is served by what runs; nothing is started beside it."""
+    async with world(engine("a")) as it:
+        await it.up("a")
+        late = it.again()
+        late.lane("a").known = False
+        caller = late.wanted("a")
+        await it.clock.advance(1)
+        assert not caller.done()
+        await late.engines.adopt(late.lane("a"))
+        await caller
+        assert it.driver.started == ["a"]
+
+
+async def test_a_hold_that_comes_while_a_start_waits_refuses_it() -> None:
+    """GATE-1: the gate is asked again when a start's turn comes: a hold that came meanwhile refuses it."""
+    async with world(engine("a"), engine("b")) as it:
+        it.driver.load_s[A] = 10
+        first = it.wanted("a")
+        await settle()
+        second = it.wanted("b")
+        await it.clock.advance(1)
+        it.hold.write()
+        await it.clock.advance(20)
+        await first
+        with pytest.raises(BoxReserved):
+            await second
+        assert it.driver.started == ["a"]

@@ -1,0 +1,363 @@
+import asyncio
+
+import pytest
+
+from hostler.domain.engine import State, StopReport
+from hostler.domain.errors import (
+    Draining,
+    MemoryResidue,
+    NotLaunchable,
+    OrchestrationDisabled,
+    StopUnverified,
+    StoreFull,
+    Suspended,
+)
+from hostler.domain.fleet import DriverKind
+from hostler.domain.values import Cause, EngineId
+from tests.fakes.clock import settle
+from tests.fakes.host import GIB
+from tests.fakes.world import BOT, engine, join, world
+
+A, B = EngineId("a"), EngineId("b")
+URL = "close http://127.0.0.1:8100"
+
+
+async def test_the_order_of_a_stop() -> None:
+    """ENG-6: streams end with an error frame, then our connections close, and only then is it signalled."""
+    async with world(engine("a")) as it:
+        await it.up("a")
+        it.enter("a")
+        it.driver.journal.clear()
+        await it.engines.stop("a", BOT, now=True)
+        assert it.driver.journal == ["cut a", URL, "signal a now", "gone a"]
+        assert isinstance(it.cuts[0][1], Draining)
+        assert it.state("a") is State.STOPPED
+
+
+async def test_a_stream_that_will_not_end_delays_the_signal_by_two_seconds() -> None:
+    """ENG-6: a stream that does not end when it is cut gets 2 s; then the connections close all the same."""
+    async with world(engine("a")) as it:
+        await it.up("a")
+        it.cut_ends = False
+        it.enter("a")
+        it.driver.journal.clear()
+        stop = asyncio.ensure_future(it.engines.stop("a", BOT, now=True))
+        await it.clock.advance(1.9)
+        assert it.driver.journal == ["cut a"]
+        await it.clock.advance(0.2)
+        await stop
+        assert it.driver.journal[1:] == [URL, "signal a now", "gone a"]
+
+
+async def test_a_stop_drains_first() -> None:
+    """GW-8: a stop lets what is under way finish, up to its deadline, and takes nothing new."""
+    async with world(engine("a")) as it:
+        await it.up("a")
+        first, second = it.enter("a"), it.enter("a")
+        stop = asyncio.ensure_future(it.engines.stop("a", BOT, timeout_s=30))
+        await it.clock.advance(10)
+        it.leave(first)
+        with pytest.raises(Draining):
+            it.enter("a")
+        await it.clock.advance(10)
+        assert it.driver.stopped == []
+        it.leave(second)
+        await it.clock.advance(0)
+        await stop
+        assert it.cuts == []
+
+
+async def test_a_stops_deadline_ends_what_is_left() -> None:
+    """GW-8: at the deadline of a stop, requests that are left end with an error frame."""
+    async with world(engine("a")) as it:
+        await it.up("a")
+        it.enter("a")
+        stop = asyncio.ensure_future(it.engines.stop("a", BOT, timeout_s=30))
+        await it.clock.advance(30)
+        await stop
+        assert [name for name, _ in it.cuts] == ["a"]
+
+
+async def test_a_stop_that_cannot_be_verified_keeps_the_run() -> None:
+    """ENG-6: an engine that survives every signal is failed, its run stays recorded; a stop can try again."""
+    async with world(engine("a")) as it:
+        await it.up("a")
+        it.driver.deaf.add(A)
+        with pytest.raises(StopUnverified, match="SIGTERM SIGTERM SIGKILL: 1002"):
+            await it.engines.stop("a", BOT)
+        assert it.state("a") is State.FAILED
+        run = it.lane("a").run
+        assert run is not None
+        assert run.pid == 1002
+        it.driver.deaf.clear()
+        await it.engines.stop("a", BOT)
+        assert (it.state("a"), it.lane("a").run) == (State.STOPPED, None)
+
+
+async def test_a_port_that_stays_open_is_no_verified_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ENG-6: a stop after which the port is still open is unverified, and says which port."""
+    async with world(engine("a")) as it:
+        await it.up("a")
+
+        async def stop(*_: object, **__: object) -> StopReport:
+            return StopReport(gone=True, port_free=False, signals=("SIGTERM",), seconds=1.0)
+
+        monkeypatch.setattr(type(it.driver), "stop", stop)
+        with pytest.raises(StopUnverified, match="port 8100 is still open"):
+            await it.engines.stop("a", BOT)
+
+
+async def test_a_stop_that_breaks_leaves_no_engine_stopping() -> None:
+    """ENG-6: when the stop itself breaks, the engine is failed with its run, not stopping for ever."""
+    async with world(engine("a")) as it:
+        await it.up("a")
+        it.driver.broken_stop = OSError(24, "Too many open files")
+        with pytest.raises(OSError, match="Too many open files"):
+            await it.engines.stop("a", BOT)
+        assert it.state("a") is State.FAILED
+        it.driver.broken_stop = None
+        await it.engines.stop("a", BOT)
+        assert it.driver.up() == set()
+
+
+async def test_two_stops_are_one() -> None:
+    """ENG-6: two who stop an engine at once join one stop."""
+    async with world(engine("a")) as it:
+        await it.up("a")
+        it.driver.stop_s[A] = 5
+        both = [asyncio.ensure_future(it.engines.stop("a", BOT)) for _ in range(2)]
+        await it.clock.advance(6)
+        await asyncio.gather(*both)
+        assert it.driver.stopped == ["a"]
+
+
+async def test_now_hurries_a_stop_that_is_under_way() -> None:
+    """GW-8: `--now` during a slow stop does not wait for its time-out."""
+    async with world(engine("a", stop_timeout_s=300.0)) as it:
+        await it.up("a")
+        it.driver.stop_s[A] = 300
+        slow = asyncio.ensure_future(it.engines.stop("a", BOT))
+        await it.clock.advance(5)
+        begun = it.clock.elapsed()
+        await it.engines.stop("a", BOT, now=True)
+        await slow
+        assert (it.state("a"), it.clock.elapsed()) == (State.STOPPED, begun)
+
+
+async def test_a_stop_goes_on_when_its_caller_leaves() -> None:
+    """GW-8: a stop whose caller leaves during the drain is done all the same; half a stop is none."""
+    async with world(engine("a")) as it:
+        await it.up("a")
+        entry = it.enter("a")
+        stop = asyncio.ensure_future(it.engines.stop("a", BOT))
+        await it.clock.advance(5)
+        stop.cancel()
+        await settle()
+        it.leave(entry)
+        await it.clock.advance(1)
+        assert it.state("a") is State.STOPPED
+
+
+async def test_a_stop_of_what_is_stopped_is_a_success() -> None:
+    """ENG-1: a stop of an engine that is stopped, or failed and gone, signals nobody and succeeds."""
+    async with world(engine("a")) as it:
+        await it.engines.stop("a", BOT)
+        assert it.driver.journal == []
+
+
+async def test_memory_is_waited_for_against_what_was_there_before() -> None:
+    """MEM-4: a stop ends when the memory is back, and not before; residue is told after 30 s."""
+    async with world(engine("a", need=80)) as it:
+        await it.up("a")
+        it.machine.sizes[A] = 0
+        it.machine.pinned = 80 * GIB
+        stop = asyncio.ensure_future(it.engines.stop("a", BOT))
+        await it.clock.advance(10)
+        assert (it.state("a"), stop.done()) == (State.STOPPED, False)
+        it.machine.pinned = 2 * GIB
+        await it.clock.advance(0.25)
+        await stop
+        assert it.lane("a").residue is None
+
+
+async def test_residue_is_told() -> None:
+    """MEM-4: more than `max_residue` that does not come back in 30 s is `memory_residue`, with how much."""
+    async with world(engine("a", need=80)) as it:
+        await it.up("a")
+        it.machine.sizes[A] = 0
+        it.machine.pinned = 3 * GIB
+        stop = asyncio.ensure_future(it.engines.stop("a", BOT))
+        await it.clock.advance(31)
+        with pytest.raises(MemoryResidue, match=r"a is gone, but 3\.0 GiB of its memory is not back"):
+            await stop
+        assert it.state("a") is State.STOPPED
+
+
+async def test_memory_that_cannot_be_read_stops_no_stop() -> None:
+    """ENG-6: an engine is stopped also while the machine's memory cannot be read."""
+    async with world(engine("a")) as it:
+        await it.up("a")
+        it.machine.broken = True
+        stop = asyncio.ensure_future(it.engines.stop("a", BOT))
+        await it.clock.advance(40)
+        await stop
+        assert it.driver.up() == set()
+
+
+# ---------------------------------------------------------------- draining
+
+
+async def test_a_drain_by_hand_ends_what_is_left_at_its_deadline() -> None:
+    """GW-8: a drain lets requests finish, ends the rest at its deadline, and stays until it is resumed."""
+    async with world(engine("a")) as it:
+        await it.up("a")
+        first, _ = it.enter("a"), it.enter("a")
+        drain = asyncio.ensure_future(it.engines.drain("a", BOT, timeout_s=20))
+        await it.clock.advance(10)
+        it.leave(first)
+        await it.clock.advance(10)
+        assert await drain == 1
+        assert str(it.cuts[0][1]) == "a is draining: its drain of 20 s is over."
+        assert it.state("a") is State.DRAINING
+        await it.engines.resume("a", BOT)
+        assert it.lane("a").ready
+
+
+async def test_a_resume_calls_a_drain_off() -> None:
+    """GW-8: a drain that is resumed before its deadline ends no request at that deadline."""
+    async with world(engine("a")) as it:
+        await it.up("a")
+        entry = it.enter("a")
+        drain = asyncio.ensure_future(it.engines.drain("a", BOT, timeout_s=20))
+        await it.clock.advance(5)
+        await it.engines.resume("a", BOT)
+        await it.clock.advance(30)
+        assert await drain == 0
+        assert it.cuts == []
+        it.leave(entry)
+
+
+async def test_a_resume_does_not_call_a_stop_off() -> None:
+    """GW-8: a `resume` during the drain of a stop lets no request in: the stop was asked for."""
+    async with world(engine("a")) as it:
+        await it.up("a")
+        it.enter("a")
+        stop = asyncio.ensure_future(it.engines.stop("a", BOT, timeout_s=20))
+        await it.clock.advance(5)
+        await it.engines.resume("a", BOT)
+        assert it.state("a") is State.DRAINING
+        await it.clock.advance(20)
+        await stop
+        assert it.state("a") is State.STOPPED
+
+
+async def test_a_stop_during_a_drain() -> None:
+    """ENG-6: a stop with `--now` during a drain ends the requests at once and stops."""
+    async with world(engine("a")) as it:
+        await it.up("a")
+        it.enter("a")
+        drain = asyncio.ensure_future(it.engines.drain("a", BOT, timeout_s=50))
+        await it.clock.advance(5)
+        await it.engines.stop("a", BOT, now=True)
+        await settle()
+        assert await drain == 0
+        assert it.state("a") is State.STOPPED
+
+
+@pytest.mark.parametrize("wish", ["stop", "drain", "suspend", "resume"])
+async def test_what_is_not_ours_is_not_touched(wish: str) -> None:
+    """GATE-4: with orchestration off, and for external engines, nothing is stopped, drained or suspended."""
+    async with world(engine("a"), engine("ext", driver=DriverKind.EXTERNAL)) as it:
+        await it.up("a")
+        with pytest.raises(NotLaunchable):
+            await getattr(it.engines, wish)("ext", BOT)
+        off = join(
+            it.fleet,
+            it.clock,
+            it.driver,
+            it.machine,
+            it.hold,
+            it.files,
+            disabled="HOSTLER_DISABLE_ORCHESTRATION=1",
+        )
+        await off.engines.adopt(off.lane("a"))
+        with pytest.raises(OrchestrationDisabled, match="HOSTLER_DISABLE_ORCHESTRATION=1"):
+            await getattr(off.engines, wish)("a", BOT)
+        assert off.lane("a").ready
+        assert it.driver.stopped == []
+
+
+# ---------------------------------------------------------------- suspensions
+
+
+async def test_a_suspension_survives_a_restart_and_blocks_every_cause() -> None:
+    """NODE-5: a suspended engine stays stopped, whoever asks, after a restart too, until it is resumed."""
+    async with world(engine("a", resident=True)) as it:
+        await it.up("a")
+        await it.engines.suspend("a", BOT)
+        assert it.driver.up() == set()
+        for world_ in (it, it.again()):
+            await world_.engines.adopt(world_.lane("a"))
+            for cause in Cause:
+                with pytest.raises(Suspended, match="a is suspended by bot"):
+                    await world_.wanted("a", cause)
+            await world_.ticks(3)
+        await world_.engines.resume("a", BOT)
+        await world_.up("a")
+        assert it.files.load("engines/a/suspended") == {"owners": []}
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"owners": "bot"}', '{"owners": [1]}', '{"owner": []}'])
+async def test_an_unreadable_suspension_counts(text: str) -> None:
+    """NODE-5: a suspension that cannot be read counts as one by `unknown`; a resume removes it."""
+    async with world(engine("a")) as it:
+        it.files.texts["engines/a/suspended"] = text
+        await it.engines.adopt(it.lane("a"))
+        with pytest.raises(Suspended, match="suspended by unknown"):
+            await it.wanted("a")
+        await it.engines.resume("a", BOT)
+        await it.up("a")
+
+
+async def test_a_suspend_during_a_start() -> None:
+    """NODE-5: a suspension during a start calls it off, and nothing of it stays."""
+    async with world(engine("a")) as it:
+        it.driver.load_s[A] = 20
+        it.wanted("a")
+        await it.clock.advance(3)
+        await it.engines.suspend("a", BOT)
+        assert (it.state("a"), it.driver.up()) == (State.STOPPED, set())
+        assert it.lane("a").suspended_by == ("person:bot",)
+
+
+async def test_a_suspension_is_recorded_before_anything_stops() -> None:
+    """NODE-5: with a full disk a suspension is refused `store_full`, and the engine serves on."""
+    async with world(engine("a")) as it:
+        await it.up("a")
+        it.files.full = True
+        with pytest.raises(StoreFull, match=r"suspended\.json was not written: No space left on device"):
+            await it.engines.suspend("a", BOT)
+        assert it.lane("a").ready
+        assert it.lane("a").suspended_by == ()
+
+
+async def test_two_suspensions_at_once_are_both_recorded() -> None:
+    """NODE-5: two who suspend an engine at once are both its owners; a person's resume takes both away."""
+    async with world(engine("a")) as it:
+        other = type(BOT)(client="ops")
+        await asyncio.gather(it.engines.suspend("a", BOT), it.engines.suspend("a", other))
+        assert it.files.load("engines/a/suspended") == {"owners": ["person:bot", "person:ops"]}
+        await it.engines.resume("a", other)
+        assert it.lane("a").suspended_by == ()
+        assert it.events.last("engine_resumed").actor == "person:ops"
+        assert len(it.events.of("engine_suspended")) == 2
+
+
+async def test_a_suspension_cut_short_by_a_crash_is_finished() -> None:
+    """NODE-5: an engine that still runs though it was suspended is stopped by the daemon that finds it."""
+    async with world(engine("a")) as it:
+        await it.up("a")
+        await it.engines.suspensions.add(it.lane("a"), "person:bot")
+        late = it.again()
+        await late.engines.adopt(late.lane("a"))
+        assert (late.state("a"), it.driver.up()) == (State.STOPPED, set())
