@@ -42,9 +42,11 @@ def test_places_are_searched_in_order(tmp_path: Path) -> None:
 
 
 def test_a_named_file_that_is_missing_is_not_passed_over(tmp_path: Path) -> None:
-    """CONF-1: a path that somebody named is used or fails, with the hint `hostler init`."""
+    """CONF-1: a path that somebody named is used or fails, with the hint what to write."""
     reading = examine(tmp_path / "gone.yaml", {})
-    assert told(reading) == ["1:1: there is no such file (`hostler init` writes one)"]
+    assert told(reading) == [
+        "1:1: there is no such file (write one: examples/one-box/hostler.yaml is a start)"
+    ]
 
 
 def test_a_file_that_others_may_write_is_refused(tmp_path: Path) -> None:

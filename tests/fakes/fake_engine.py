@@ -54,10 +54,12 @@ def fake_launch(root: Path, *fakes: str, name: str = "fast", port: int | None = 
     return program_launch(real_engine.fake(), *more, root=root, name=name, port=port)
 
 
-async def eventually(true: Callable[[], bool | Awaitable[bool]], what: str) -> None:
+async def eventually(
+    true: Callable[[], bool | Awaitable[bool]], what: str, *, patience_s: float = PATIENCE_S
+) -> None:
     """Return once `true` is; fail with `what` when it does not come true."""
     try:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(patience_s):
             while not await _value(true()):  # noqa: ASYNC110 - processes and files have no event to await
                 await asyncio.sleep(0.02)
     except TimeoutError:

@@ -159,6 +159,7 @@ class FakeHold:
     record: HoldRecord | None = None
     defect: str | None = None
     essentials: frozenset[str] = frozenset()
+    overlong: bool = False
     reads: int = 0
 
     def read(self) -> HoldView:
@@ -182,6 +183,7 @@ class FakeHold:
             until=self.record.expires_at,
             identity=f"{self.record.owner}@{self.record.started_at}",
             allow=self.essentials.union(self.record.allow),
+            overlong=self.overlong,
         )
 
     def write(self, owner: str = "bench", *, seconds: float = 3600.0, allow: Iterable[str] = ()) -> None:

@@ -328,14 +328,19 @@ async def test_neither_can_serve() -> None:
         assert it.driver.started == []
 
 
-async def test_a_start_that_fails_degrades() -> None:
-    """GW-4: large that fails to start lets fast answer, with the cause in the note."""
+@pytest.mark.parametrize("declined", [False, True])
+async def test_a_start_that_fails_degrades(declined: bool) -> None:
+    """GW-4: large that failed to start lets fast answer, with the cause in the note, if that is wanted."""
     targets = three()
     fleet = a_fleet(VOICE, engines=free())
     async with front(fleet, targets) as it:
         it.up("fast")
         lane = it.lanes.get("large")
         it.lanes.move(lane, Failed(engine=EngineId("large"), at=it.clock.now(), why="it died"))
+        if declined:
+            answer = await voice(it, [user("!escalate x")], x_hostler_no_degrade="1")
+            assert (answer.status, answer.error["code"]) == (502, "engine_failed")
+            return
         answer = await voice(it, [user("!escalate x")])
         assert (answer.status, answer["x-hostler-degraded"]) == (200, "engine_failed")
         assert "it failed to start" in targets["fast"].heard[0].body.decode()
@@ -353,13 +358,15 @@ async def test_not_enough_memory_degrades() -> None:
 
 async def test_the_decision_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """GW-4: each decision of an escalating route is a log line with its reason and who asked (HOLD-14)."""
-    caplog.set_level(logging.INFO, "hostler.gateway.routes")
+    caplog.set_level(logging.INFO, "hostler.routes")
     async with front(a_fleet(VOICE), three()) as it:
         it.up("fast")
         it.held()
         await voice(it, [user("!escalate x")], x_hostler_client="bot-1", user_agent="py/1")
-        assert "voice is served by fast (token, but large is refused)" in caplog.text
-        assert "127.0.0.1 ua=py/1 client=bot-1" in caplog.text
+        said = caplog.records[0].__dict__
+        assert (said["route"], said["served_by"]) == ("voice", "fast")
+        assert said["why"] == "token, but large is refused"
+        assert said["by"] == "127.0.0.1 ua=py/1 client=bot-1"
 
 
 async def test_a_switch_of_profile() -> None:

@@ -193,20 +193,19 @@ async def test_a_stream_that_dies() -> None:
         assert (it.rows, it.lanes.get("fast").requests) == ([], set())
 
 
-@pytest.mark.parametrize(
-    "head", [JSON + b"Content-Length: 99\r\n\r\n", JSON + b"Transfer-Encoding: chunked\r\n\r\n"]
-)
-async def test_an_answer_that_dies(head: bytes) -> None:
+@pytest.mark.parametrize("framing", [b"Content-Length: 99", b"Transfer-Encoding: chunked"])
+async def test_an_answer_that_dies(framing: bytes, caplog: pytest.LogCaptureFixture) -> None:
     """GW-14: a plain answer that is cut is cut for the caller too: never a clean end of half of it."""
 
     async def says(wire: Wire, _: Heard) -> None:
-        await wire.send(head + (chunk(b"{") if b"chunked" in head else b"{"))
+        await wire.send(JSON + framing + b"\r\n\r\n" + (chunk(b"{") if b"chunked" in framing else b"{"))
         wire.close()
 
     async with front(a_fleet(CHAT), {"fast": Target(says=says)}) as it:
         it.up("fast")
         answer = await it.chat()
         assert (answer.status, answer.body, answer.whole) == (200, b"{", False)
+        assert caplog.text == ""
         assert it.outcomes == ["upstream_died"]
         assert it.rows == []
 
@@ -305,6 +304,37 @@ async def test_a_failing_upstream_is_left_alone(status: int) -> None:
         await it.clock.advance(30)
         target.answer = sized(JSON, b"{}")
         assert [(await it.chat("cloud")).status for _ in range(2)] == [200, 200]
+        assert it.backoff.off == {}
+
+
+async def test_an_upstream_that_is_down_is_left_alone() -> None:
+    """GW-13: one that cannot be reached is not dialled again before its time."""
+    places = Places(known={"http://cloud.example.net/v1": Address(host="127.0.0.1", port=9)})
+    async with front(a_fleet(CLOUD), places=places) as it:
+        assert "left alone" not in str((await it.chat("cloud")).error["message"])
+        assert "left alone" in str((await it.chat("cloud")).error["message"])
+
+
+async def test_an_engine_that_is_down_is_left() -> None:
+    """GW-13: an engine that could not be reached does not count the request that another target serves."""
+    targets = (EngineTarget(engine=EngineId("fast")), UpstreamTarget(upstream="cloud"))
+    route = a_route("chat", {"p": Plain(targets=targets)}, strategy=Strategy(kind="first_ready"))
+    go = asyncio.Event()
+
+    async def says(wire: Wire, _: Heard) -> None:
+        await wire.send(SSE)
+        await go.wait()
+        await wire.send(b"0\r\n\r\n")
+
+    places = Places(known={"http://127.0.0.1:8101": Address(host="127.0.0.1", port=9)})
+    async with front(a_fleet(route), {"cloud": Target(says=says)}, places=places) as it:
+        it.up("fast")
+        client = await it.stream()
+        assert b"served-by: cloud" in await client.head()
+        assert it.lanes.get("fast").requests == set()
+        assert it.rows[0].engine is None
+        go.set()
+        await client.rest()
 
 
 async def test_the_other_one_serves_meanwhile() -> None:

@@ -1,7 +1,7 @@
 import asyncio
 import functools
 import itertools
-from typing import Any
+from typing import Any, cast
 
 import h11
 from hypothesis import given
@@ -64,7 +64,7 @@ def serve(pieces: list[bytes]) -> tuple[list[Request], bytes]:
     async def run() -> bytes:
         server = make_server(app)
         server.config.load()
-        factory: functools.partial[Any] = server.config.http_protocol_class  # type: ignore[assignment]
+        factory = cast("functools.partial[Any]", server.config.http_protocol_class)
         loop = asyncio.get_running_loop()
         protocol = factory(config=server.config, server_state=server.server_state, app_state={}, _loop=loop)
         transport = Transport()

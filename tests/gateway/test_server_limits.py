@@ -20,7 +20,7 @@ async def test_idle_connection_is_closed() -> None:
         (connection,) = server.connections
         connection.timeout_keep_alive_handler()
         assert not connection.transport.is_closing()
-        connection._idle_since -= 2  # noqa: SLF001 # as if 2 s went by
+        connection._idle_since -= 2  # noqa: SLF001 - the timer is called instead of waited for # as if 2 s went by
         connection.timeout_keep_alive_handler()
         assert await client.rest() == b""
 
@@ -87,7 +87,7 @@ async def test_steady_body_has_more_time() -> None:
         while connection._received < 1000:  # noqa: ASYNC110, SLF001 # until the second part is counted
             await asyncio.sleep(0)
         connection._receiving_since -= 5  # noqa: SLF001 # as if 5 s went by: 1,000 bytes allow 10
-        connection._late()  # noqa: SLF001
+        connection._late()  # noqa: SLF001 # the timer is called instead of waited for
         client.send(b"c" * 1000)
         assert (await client.answer())[0] == 200
 

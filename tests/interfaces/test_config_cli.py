@@ -110,11 +110,11 @@ def test_check_as_json(shell: Shell) -> None:
 
 
 def test_without_a_config_the_hint_is_init(shell: Shell) -> None:
-    """CONF-5, INTERFACE-4: where no config is found the exit is 78 and the hint names `hostler init`."""
+    """CONF-5, INTERFACE-4: where no config is found the exit is 78 and the hint says what to write and where."""
     for arguments in (("check",), ("show",), ("check", "--json")):
         code, out, err = shell("config", *arguments)
         assert (code, out) == (78, "")
-        assert "hostler init" in err
+        assert "examples/one-box/hostler.yaml" in err
 
 
 def test_show_prints_the_effective_config(shell: Shell) -> None:

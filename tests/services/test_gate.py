@@ -283,17 +283,24 @@ async def test_our_own_leftover_on_the_port_is_no_stranger() -> None:
 
 async def test_a_refused_start_leaves_even_our_leftover() -> None:
     """GATE-1: a start that a hold refuses has stopped nothing, not even what a failed stop left."""
-    async with world(engine("a")) as it:
+    async with world(engine("a"), engine("b")) as it:
         await it.up("a")
         it.driver.deaf.add(A)
         with pytest.raises(Refusal):
             await it.engines.stop("a", BOT)
         it.driver.deaf.clear()
         it.driver.stopped.clear()
-        await it.clock.advance(30)
+        it.driver.load_s[B] = 10
+        first = it.wanted("b")
+        await it.clock.advance(5)
+        it.lane("a").cleared = True
+        caller = it.wanted("a")
+        await settle()
         it.hold.write()
+        await it.clock.advance(30)
+        await first
         with pytest.raises(BoxReserved):
-            await it.wanted("a")
+            await caller
         assert it.driver.stopped == []
 
 

@@ -26,7 +26,9 @@ async def test_fifty_callers_and_residency_share_one_start() -> None:
         it.driver.load_s[A] = 5
         it.watch.tick()
         callers = [it.wanted("a") for _ in range(50)]
-        await it.clock.advance(6)
+        await it.clock.advance(1)
+        assert it.starting.queue == ["a"]
+        await it.clock.advance(5)
         await asyncio.gather(*callers)
         assert it.driver.started == ["a"]
         assert it.lane("a").ready
@@ -53,11 +55,12 @@ async def test_an_explicit_stop_calls_a_start_off(loaded_for: float) -> None:
     """ENG-3: an explicit stop calls off a start that is under way, tells who waits, and leaves nothing."""
     async with world(engine("a")) as it:
         it.driver.load_s[A] = 20
-        caller = it.wanted("a")
+        callers = [it.wanted("a"), it.wanted("a")]
         await it.clock.advance(loaded_for)
         await it.engines.stop("a", BOT)
-        with pytest.raises(EngineFailed, match="called off"):
-            await caller
+        for caller in callers:
+            with pytest.raises(EngineFailed, match="called off"):
+                await caller
         assert (it.state("a"), it.lane("a").run, it.driver.up()) == (State.STOPPED, None, set())
         await it.clock.advance(60)
         assert it.driver.started == ["a"]
@@ -90,6 +93,23 @@ async def test_a_stop_calls_off_a_start_that_waits_for_its_turn() -> None:
         await it.clock.advance(30)
         await first
         assert it.driver.started == ["a"]
+
+
+async def test_two_stops_do_not_disturb_a_start_that_cleans_up() -> None:
+    """ENG-3: a failed start that cleans up while two call it off ends what it started, and ends it once."""
+    async with world(engine("a")) as it:
+        it.driver.ids[A] = "other"
+        it.driver.stop_s[A] = 5
+        it.wanted("a")
+        await it.clock.advance(0.3)
+        stops = []
+        for _ in range(2):
+            stops.append(asyncio.ensure_future(it.engines.stop("a", BOT)))
+            await it.clock.advance(1)
+        assert it.driver.up() == {"a"}
+        await it.clock.advance(20)
+        await asyncio.gather(*stops)
+        assert (it.driver.started, it.driver.stopped, it.driver.up()) == (["a"], ["a"], set())
 
 
 async def test_a_start_that_is_called_off_and_will_not_die_is_told() -> None:
@@ -178,6 +198,20 @@ async def test_a_failed_start_stops_what_it_started() -> None:
             await caller
         assert it.driver.up() == set()
         assert it.driver.stopped == ["a"] * 3
+
+
+async def test_the_last_words_of_a_start_that_will_not_die() -> None:
+    """ENG-3: a failed start whose process will not die is `stop_unverified`, and its last lines are kept."""
+    async with world(engine("a")) as it:
+        it.driver.ids[A] = "other"
+        it.driver.deaf.add(A)
+        it.driver.logs[A] = ["out of memory"]
+        caller = it.wanted("a")
+        await it.clock.advance(3)
+        with pytest.raises(StopUnverified):
+            await caller
+        assert it.lane("a").last_lines == ("out of memory",)
+        assert it.lane("a").run is not None
 
 
 async def test_a_stranger_on_the_port_is_neither_killed_nor_routed_to() -> None:
@@ -341,6 +375,8 @@ async def test_the_end_of_the_daemon_leaves_a_loading_engine_to_its_successor() 
         await it.clock.advance(1)
         it.starting.end()
         await asyncio.gather(*both, return_exceptions=True)
+        with pytest.raises(Draining, match="the daemon shuts down"):
+            await it.wanted("b")
         assert (it.driver.started, it.driver.stopped, it.driver.up()) == (["a"], [], {"a"})
 
 

@@ -193,6 +193,22 @@ async def test_residue_is_told() -> None:
         assert it.state("a") is State.STOPPED
 
 
+async def test_the_memory_of_a_start_that_is_called_off_is_waited_for() -> None:
+    """MEM-4: a stop of an engine that loads ends when what it had taken so far is back, and not before."""
+    async with world(engine("a", need=80)) as it:
+        it.driver.load_s[A] = 60
+        it.wanted("a")
+        await it.clock.advance(5)
+        it.machine.pinned = 80 * GIB
+        it.machine.sizes[A] = 0
+        stop = asyncio.ensure_future(it.engines.stop("a", BOT))
+        await it.clock.advance(10)
+        assert (it.state("a"), it.driver.up(), stop.done()) == (State.STOPPED, set(), False)
+        it.machine.pinned = 0
+        await it.clock.advance(0.25)
+        await stop
+
+
 async def test_memory_that_cannot_be_read_stops_no_stop() -> None:
     """ENG-6: an engine is stopped also while the machine's memory cannot be read."""
     async with world(engine("a")) as it:
@@ -223,6 +239,16 @@ async def test_a_drain_by_hand_ends_what_is_left_at_its_deadline() -> None:
         assert it.lane("a").ready
 
 
+async def test_a_stop_ends_a_drain() -> None:
+    """GW-8: an engine that was drained by hand and then stopped starts and serves like any other."""
+    async with world(engine("a")) as it:
+        await it.up("a")
+        await it.engines.drain("a", BOT)
+        await it.engines.stop("a", BOT)
+        await it.wanted("a")
+        it.leave(it.enter("a"))
+
+
 async def test_a_resume_calls_a_drain_off() -> None:
     """GW-8: a drain that is resumed before its deadline ends no request at that deadline."""
     async with world(engine("a")) as it:
@@ -231,6 +257,8 @@ async def test_a_resume_calls_a_drain_off() -> None:
         drain = asyncio.ensure_future(it.engines.drain("a", BOT, timeout_s=20))
         await it.clock.advance(5)
         await it.engines.resume("a", BOT)
+        await settle()
+        assert drain.done()
         await it.clock.advance(30)
         assert await drain == 0
         assert it.cuts == []

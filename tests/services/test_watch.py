@@ -7,7 +7,7 @@ from hostler.domain.errors import EngineFailed
 from hostler.domain.fleet import DriverKind
 from hostler.domain.values import Cause, EngineId, Priority
 from tests.fakes.host import GIB
-from tests.fakes.world import BOT, World, engine, group, world
+from tests.fakes.world import BOT, World, engine, group, join, world
 
 A, B = EngineId("a"), EngineId("b")
 
@@ -119,6 +119,19 @@ async def test_a_resident_that_the_hold_allows_starts() -> None:
         assert it.driver.up() == {"b", "embed"}
 
 
+async def test_a_deferral_is_told_again_after_a_hold() -> None:
+    """HOLD-15: what deferred a resident before a hold, and defers it after, is told again after it."""
+    async with world(engine("a", resident=True)) as it:
+        it.machine.others = 120 * GIB
+        await it.ticks(5)
+        it.hold.write()
+        await it.ticks(130)
+        it.hold.remove()
+        await it.ticks(5)
+        told = [event.after for event in it.events.of("deferred")]
+        assert told == ["memory_now", "box_reserved", "memory_now"]
+
+
 # ---------------------------------------------------------------- idle
 
 
@@ -179,10 +192,16 @@ async def test_no_request_slips_into_an_unload() -> None:
         await it.wanted("a")
         await it.clock.advance(6)
         it.watch.tick()
+        entry = it.enter("a")
+        await it.clock.advance(1)
+        assert (it.cuts, it.lane("a").ready) == ([], True)
+        it.leave(entry)
+        await it.clock.advance(6)
+        it.watch.tick()
         for _ in range(30):
-            if it.lane("a").ready:
-                it.leave(it.enter("a"))
             await asyncio.sleep(0)
+            if it.lane("a").ready:
+                it.enter("a")
         assert it.cuts == []
 
 
@@ -313,6 +332,36 @@ async def test_requests_do_not_drive_a_crash_loop() -> None:
         assert it.bugs == []
 
 
+async def test_a_request_waits_for_the_back_off_too() -> None:
+    """ENG-3: there is one backoff per engine: a request right after a crash waits for it as well."""
+    async with world(engine("a")) as it:
+        await it.up("a")
+        await it.ticks(2)
+        it.driver.crash(A)
+        caller = it.wanted("a")
+        await it.clock.advance(0.9)
+        assert it.driver.started == ["a"]
+        await it.clock.advance(0.2)
+        await caller
+        assert it.driver.started == ["a", "a"]
+
+
+async def test_who_waits_while_an_engine_is_given_up_is_told() -> None:
+    """ENG-3: a request that waits for the stop of an engine which is then left failed is told why."""
+    async with world(engine("a")) as it:
+        await it.up("a")
+        it.lane("a").crashes = 2
+        it.driver.stop_s[A] = 5
+        it.driver.freeze(A)
+        while it.lane("a").ready:
+            await it.ticks(1)
+        caller = it.wanted("a")
+        await it.ticks(6)
+        with pytest.raises(EngineFailed, match="it failed 3 times soon after its start"):
+            await caller
+        assert it.driver.started == ["a"]
+
+
 async def test_a_crash_long_after_the_start_is_a_first_one() -> None:
     """ENG-8: crashes that lie hours apart are no loop."""
     async with world(engine("a")) as it:
@@ -397,6 +446,17 @@ async def test_a_stop_by_hand_ends_what_the_watchdog_owes() -> None:
         assert it.driver.started == ["a"]
 
 
+async def test_a_restart_is_owed_once() -> None:
+    """ENG-8: an engine that came back after its crash is not started again when it is unloaded later."""
+    async with world(engine("a", ttl_s=60.0)) as it:
+        await it.wanted("a")
+        await it.ticks(2)
+        it.driver.crash(A)
+        await it.ticks(300)
+        assert it.driver.started == ["a", "a"]
+        assert it.state("a") is State.STOPPED
+
+
 async def test_a_restart_throws_nobody_out() -> None:
     """ENG-8: where a sibling came up since the crash, the crashed engine is not restarted over it."""
     async with world(engine("a", group="big"), engine("b", group="big"), groups=[group()]) as it:
@@ -468,6 +528,29 @@ async def test_engines_go_in_the_order_of_on_floor() -> None:
         assert len({event.once for event in it.events.of("memory_floor")}) == 1
 
 
+async def test_the_floor_stops_nothing_where_nothing_is_ours_to_stop() -> None:
+    """GATE-4: with orchestration off the floor is told, and no engine is stopped for it."""
+    async with world(engine("a"), on_floor=("a",)) as base:
+        await base.up("a")
+        it = join(base.fleet, base.clock, base.driver, base.machine, base.hold, base.files, disabled="off")
+        await it.engines.adopt(it.lane("a"))
+        it.machine.others = 112 * GIB
+        await it.ticks(30)
+        assert len(it.events.of("memory_floor")) == 1
+        assert it.driver.stopped == []
+
+
+async def test_an_engine_that_loads_goes_too() -> None:
+    """MEM-7: an engine of `on_floor` that is still loading has its start called off."""
+    async with world(engine("a", need=None), on_floor=("a",)) as it:
+        it.driver.load_s[A] = 100
+        it.machine.others = 121 * GIB
+        caller = it.wanted("a")
+        await it.ticks(15)
+        assert caller.done()
+        assert (it.state("a"), it.driver.up(), it.bugs) == (State.STOPPED, set(), [])
+
+
 async def test_a_slow_stop_does_not_hold_the_loop_up() -> None:
     """MEM-7: while an engine of `on_floor` takes minutes to stop, holds and residency go on."""
     async with world(engine("a"), engine("b", resident=True), on_floor=("a",)) as it:
@@ -512,8 +595,9 @@ async def test_a_full_disk_neither_delays_nor_fails_the_gate() -> None:
         it.hold.write()
         for _ in range(3):
             caller = it.wanted("a", Cause.REQUEST)
-            await it.ticks(20)
+            await it.clock.advance(0)
             assert caller.done()
+        await it.ticks(50)
         assert len(it.bugs) == 1
         it.files.full = False
         await it.ticks(60)

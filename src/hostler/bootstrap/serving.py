@@ -94,9 +94,7 @@ class Serving:
 def _plain_only(fleet: Fleet, file: str) -> None:
     """Refuses `invalid_config`: who asked for TLS must not be served in clear by a version that has none."""
     if fleet.node.tls is not None:
-        problem = (
-            f"{file}: node.tls: no TLS is served by this version: listen on 127.0.0.1 behind a proxy"
-        )
+        problem = f"{file}: node.tls: no TLS is served by this version: listen on 127.0.0.1 behind a proxy"
         raise InvalidConfig(file=file, count=1, problems=(problem,))
 
 

@@ -6,7 +6,6 @@ stands between a request and an engine that runs.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
@@ -44,8 +43,6 @@ from hostler.services.keys import Scope as Right
 from hostler.services.lanes import InFlight
 from hostler.services.requests import Outcome, Requests
 from hostler.services.routes import Routes
-
-_log = logging.getLogger("hostler.routes")
 
 NO_DEGRADE: Final = b"x-hostler-no-degrade"
 CLASS: Final = b"x-hostler-class"
@@ -146,13 +143,7 @@ class Gateway:
             may_degrade=known.text(NO_DEGRADE) != "1",
         )
         serving.entry.route = found.name if isinstance(found, Route) else found.id
-        choice = self.chooser.choose(self.routes.table, found, asked)
-        if choice.reason:
-            _log.info(
-                "route decided",
-                extra={"route": choice.route, "why": choice.reason, "by": asked.requester.tag()},
-            )
-        await serving.serve(choice)
+        await serving.serve(self.chooser.choose(self.routes.table, found, asked))
 
     def _who(self, serving: Serving, known: Known, right: Right) -> Principal:
         """Whose key it is; the in-flight table and the log then name it (GW-9)."""

@@ -37,7 +37,7 @@ DRAINED_S: Final = 600.0
 """How long an engine that wants to finish an answer whose client left may go on (`on_disconnect: drain`)."""
 
 Fields = list[tuple[bytes, bytes]]
-_log = logging.getLogger("hostler.gateway.routes")
+_log = logging.getLogger("hostler.routes")
 
 
 class Serving:
@@ -205,8 +205,8 @@ class Serving:
     async def _attempt(self, choice: Choice, attempt: Attempt) -> None:
         self.entry.degraded, self.entry.engine = attempt.degraded, None
         if attempt.degraded is not None or choice.reason:
-            said = (choice.route, attempt.name, choice.reason or attempt.degraded, self.entry.requester.tag())
-            _log.info("%s is served by %s (%s) for %s", *said)
+            facts = {"route": choice.route, "served_by": attempt.name, "by": self.entry.requester.tag()}
+            _log.info("route decided", extra={**facts, "why": choice.reason or attempt.degraded})
         self._route = choice.headers(attempt.degraded)
         served = choice.served(attempt)
         if attempt.lane is not None:

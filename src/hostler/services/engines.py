@@ -140,6 +140,7 @@ class Engines:
         is alive: failed, never routed to, stopped before its next start. Not alive: stopped is what it is.
         One that was suspended while it ran is stopped: that its suspension did not get so far is no leave.
         """
+        lane.known = False
         try:
             self.suspensions.recall(lane)
             self.measure.recall(lane)

@@ -17,8 +17,6 @@ from hostler.domain.engine import (
     Readiness,
     Run,
     StartBegun,
-    StopBegun,
-    Stopped,
     judge,
 )
 from hostler.domain.errors import (
@@ -27,7 +25,6 @@ from hostler.domain.errors import (
     MemoryResidue,
     PortConflict,
     Refusal,
-    StopUnverified,
 )
 from hostler.domain.values import gib
 from hostler.services.lanes import Lane, Lanes, heard
@@ -56,7 +53,7 @@ class Loader:
         """Spawn it and return once it is ready. The gate has just said yes.
 
         Refuses `engine_failed`, `port_conflict`, `not_launchable`, `memory_now`, `stop_unverified`. Cancelled
-        with `lane.unwanted` it stops what it started; by the daemon's end, it leaves that to be adopted.
+        it leaves the engine STARTING: who calls a start off stops it; at the daemon's end it is adopted.
         """
         began = StartBegun(engine=lane.engine.id, at=self.clock.now())
         self.measure.begin(lane)
@@ -65,8 +62,7 @@ class Loader:
             lane.run = await self.drivers[lane.launch.driver].start(lane.launch)
             await self._until_ready(lane, lane.run, budget_s)
         except asyncio.CancelledError:
-            if lane.unwanted:
-                await self._called_off(lane)
+            self.measure.abandon(lane)
             raise
         except Exception as error:
             await _whole(self._clean_up(lane, error))
@@ -143,19 +139,11 @@ class Loader:
         why = "an internal error ended its start"
         if isinstance(error, Refusal):
             why = error.why if isinstance(error, EngineFailed) else str(error)
-        await self._take_down(lane)
-        lane.last_lines = last_lines(self.drivers[lane.launch.driver], lane)
-        self.lanes.move(lane, Failed(engine=lane.engine.id, at=self.clock.now(), why=why))
-
-    async def _called_off(self, lane: Lane) -> None:
-        stopped = StopBegun(engine=lane.engine.id, at=self.clock.now())
-        self.lanes.move(lane, stopped, message="its start was called off")
         try:
             await self._take_down(lane)
-        except StopUnverified:
-            # The lane is FAILED with its run: `cancel_start` tells that to who called it off.
-            return
-        self.lanes.move(lane, Stopped(engine=lane.engine.id, at=self.clock.now()))
+        finally:
+            lane.last_lines = last_lines(self.drivers[lane.launch.driver], lane)
+        self.lanes.move(lane, Failed(engine=lane.engine.id, at=self.clock.now(), why=why))
 
     async def _take_down(self, lane: Lane) -> None:
         """End the run and wait for its memory: the next try is judged by what is available then (MEM-4)."""

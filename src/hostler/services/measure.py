@@ -55,6 +55,11 @@ class Measure:
         """What was available just before the spawn of the start that is under way."""
         return self.baselines.get(lane.engine.id, {})
 
+    def abandon(self, lane: Lane) -> None:
+        """The start was called off: what it took so far is what its stop is to give back (MEM-4)."""
+        lane.taken = frozen(self.peaks.get(lane.engine.id, {}))
+        self.drop(lane)
+
     def drop(self, lane: Lane) -> None:
         """The start failed: it measured nothing."""
         self.baselines.pop(lane.engine.id, None)

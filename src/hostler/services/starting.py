@@ -50,6 +50,7 @@ class Starting:
     events: Events
     placement: asyncio.Lock = field(default_factory=asyncio.Lock)
     queue: list[EngineId] = field(default_factory=list)
+    over: asyncio.Event = field(default_factory=asyncio.Event)
 
     # ------------------------------------------------------------ for callers
 
@@ -62,6 +63,8 @@ class Starting:
         if lane.ready:
             return
         self.gate.admit(ask)
+        if self.over.is_set():
+            raise Draining(engine=lane.engine.id, why="the daemon shuts down", retry_after=1)
         if BY_HAND in lane.drains:
             why = "somebody drains it, until it is resumed or stopped"
             raise Draining(engine=lane.engine.id, why=why, retry_after=MIN_RETRY_S)
@@ -81,6 +84,7 @@ class Starting:
 
     def end(self) -> None:
         """The daemon ends: nothing more is started. What loads already is left to be adopted (ENG-7)."""
+        self.over.set()
         for lane in self.lanes.by_id.values():
             if lane.starting is not None:
                 lane.starting.cancel()

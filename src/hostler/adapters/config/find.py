@@ -71,7 +71,9 @@ def read_config(path: Path) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError as error:
-        raise Untrusted("there is no such file", "`hostler init` writes one") from error
+        raise Untrusted(
+            "there is no such file", "write one: examples/one-box/hostler.yaml is a start"
+        ) from error
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "no path"
         raise Untrusted(f"it cannot be read: {why}") from error

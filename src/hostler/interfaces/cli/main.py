@@ -6,6 +6,7 @@ code. What a command does is in its own module, loaded when it is called (PERF-1
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -164,7 +165,8 @@ def build() -> App:
 
 def run(arguments: Sequence[str], bootstrap: Bootstrap) -> int:
     """Run one command; its exit code (INTERFACE-4)."""
-    as_json = "--json" in arguments
+    # Behind `--` stands a command of somebody else, with options of its own.
+    as_json = "--json" in itertools.takewhile(lambda it: it != "--", arguments)
     try:
         command, bound, ignored = build().parse_args(list(arguments), print_error=False, exit_on_error=False)
         parts = {name: _part(bootstrap, wanted) for name, wanted in ignored.items()}

@@ -92,6 +92,14 @@ def parse_moment(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
+def in_zone(moment: datetime) -> datetime:
+    """The terminal's local time of `moment`; at the end of the calendar, where there is none, its own."""
+    try:
+        return moment.astimezone()
+    except OverflowError:
+        return moment
+
+
 def when(moment: str | None, now: str) -> str:
     """`in 42 min (21:15)` or `3 min ago (20:30)`: how long, and the terminal's local time (TIME-1).
 
@@ -100,7 +108,7 @@ def when(moment: str | None, now: str) -> str:
     if moment is None:
         return "-"
     at, here = parse_moment(moment), parse_moment(now)
-    local, today = at.astimezone(), here.astimezone()
+    local, today = in_zone(at), in_zone(here)
     clock = local.strftime("%H:%M") if local.date() == today.date() else local.strftime("%a %d %b %H:%M")
     if at >= here:
         return f"in {format_duration((at - here) / timedelta(seconds=1))} ({clock})"
@@ -111,14 +119,14 @@ def until(moment: str | None, now: str) -> str:
     """`until 21:15`, or `until unknown`; the date too when it is not today."""
     if moment is None:
         return "until unknown"
-    local = parse_moment(moment).astimezone()
-    same = local.date() == parse_moment(now).astimezone().date()
+    local = in_zone(parse_moment(moment))
+    same = local.date() == in_zone(parse_moment(now)).date()
     return "until " + local.strftime("%H:%M" if same else "%a %d %b %H:%M")
 
 
 def with_local_times(text: str) -> str:
     """`text` with each time of the wire as the terminal's local one: `Sun 29 Nov 17:05` (TIME-1)."""
-    return _WIRE_TIME.sub(lambda found: parse_moment(found[0]).astimezone().strftime("%a %d %b %H:%M"), text)
+    return _WIRE_TIME.sub(lambda found: in_zone(parse_moment(found[0])).strftime("%a %d %b %H:%M"), text)
 
 
 def hold_line(hold: HoldStatus, now: str) -> str:

@@ -1,0 +1,88 @@
+from hostler.services.routes import Routes, load
+from hostler.services.status import DaemonFacts, Status
+from tests.fakes.world import BOT, World, engine, world
+
+
+class Log:
+    """An event log that is never late."""
+
+    dropped = 0
+    failing = None
+
+    def lag_s(self) -> float:
+        return 0.0
+
+
+def status(it: World) -> Status:
+    """The status of that world's daemon."""
+    facts = DaemonFacts(
+        pid=1,
+        version="0",
+        started=it.clock.now(),
+        listen=(),
+        state_dir="/",
+        config_file=None,
+        keys_open=False,
+    )
+    return Status(
+        facts=facts,
+        lanes=it.lanes,
+        gate=it.gate,
+        starting=it.starting,
+        requests=it.requests,
+        routes=Routes(files=it.files, clock=it.clock, events=it.events, current=load(it.fleet, it.files)),
+        holds=it.holds,
+        memory=it.machine,
+        clock=it.clock,
+        queue=Log(),  # type: ignore[arg-type]  # what health reads of it
+        vitals=it.watch.vitals,
+    )
+
+
+async def test_a_waiter_is_a_request_that_nobody_serves_yet() -> None:
+    """REL-7: the oldest waiter is the oldest request that waits, not one that an upstream serves."""
+    async with world(engine("a")) as it:
+        entry = it.requests.open(BOT, route="chat", path="/", cut=lambda _: None)
+        entry.phase = "streaming"
+        await it.clock.advance(50)
+        it.requests.open(BOT, route="chat", path="/", cut=lambda _: None)
+        await it.clock.advance(7)
+        health = status(it).health()
+        assert (health.waiters, health.oldest_waiter_s) == (1, 7.0)
+
+
+async def test_a_keeper_that_is_late_is_stuck() -> None:
+    """REL-7: a loop that has not ticked for 30 s is `stuck`, whatever else answers."""
+    async with world(engine("a")) as it:
+        it.watch.tick()
+        await it.clock.advance(29)
+        assert status(it).health().status == "ok"
+        await it.clock.advance(2)
+        assert status(it).health().status == "stuck"
+
+
+async def test_the_picture_of_a_start() -> None:
+    """ENG-5: while an engine starts, the status says how long, of how much, and who waits."""
+    async with world(engine("a")) as it:
+        it.driver.load_s[it.lane("a").engine.id] = 60
+        it.wanted("a")
+        await it.clock.advance(41)
+        shown = status(it).engine("a")
+        assert shown.starting is not None
+        assert (shown.starting.elapsed_s, shown.starting.budget_s, shown.waiting) == (41, 120, 1)
+        assert shown.starting.text == "loading 41 s of 120 s, place 1"
+
+
+async def test_what_a_hold_blocks() -> None:
+    """GATE-2: a stopped engine that the hold does not allow is shown as blocked, with whom and until when."""
+    async with world(engine("a"), engine("embed", essential=True)) as it:
+        it.hold.write("dsv4", seconds=60)
+        shown = {row.id: row.blocked for row in status(it).engines()}
+        blocked = shown["a"]
+        assert blocked is not None
+        assert (blocked.code, blocked.owner, blocked.until) == (
+            "box_reserved",
+            "dsv4",
+            "2026-09-04T20:06:11.482Z",
+        )
+        assert shown["embed"] is None
