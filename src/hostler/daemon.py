@@ -23,7 +23,7 @@ from hostler.services.engines import Engines
 from hostler.services.event_queue import EventQueue
 from hostler.services.feed import Feed
 from hostler.services.lanes import InFlight
-from hostler.services.needs import Clock, Store
+from hostler.services.needs import Clock, Events, Store
 from hostler.services.requests import Requests
 from hostler.services.status import Vitals
 from hostler.services.watch import Watch
@@ -33,6 +33,8 @@ CUT_S: Final = 2.0
 FLUSH_S: Final = 5.0
 ADOPT_S: Final = 5.0
 """How long residency waits for the first looks at what an earlier daemon left."""
+DOOR_S: Final = 1.0
+"""How long the first requests wait for these looks: a look that hangs keeps nobody from the other engines."""
 LAG_EVERY_S: Final = 1.0
 EMPTY_LOOK_S: Final = 0.02
 KEPT_S: Final = 90 * 86_400.0
@@ -66,6 +68,7 @@ class Daemon:
     engines: Engines
     watch: Watch
     queue: EventQueue
+    events: Events
     feed: Feed
     requests: Requests
     store: Store
@@ -92,12 +95,15 @@ class Daemon:
             asyncio.create_task(self._named("pruning", self._prune())),
         ]
         self._tell("daemon_started", f"hostler {self.version} serves {self.engines.lanes.fleet.here}")
-        serving = asyncio.create_task(self.server.serve(sockets=list(self.sockets)))
-        await asyncio.to_thread(self.announce)
         adopting = [
             asyncio.create_task(self._named(f"adopting {lane.engine.id}", self.engines.adopt(lane)))
             for lane in self.engines.lanes.by_id.values()
         ]
+        if adopting:
+            # Who comes now waits at the door: a request must not take an engine that runs for a stopped one.
+            await asyncio.wait(adopting, timeout=DOOR_S)
+        serving = asyncio.create_task(self.server.serve(sockets=list(self.sockets)))
+        await asyncio.to_thread(self.announce)
         watching = asyncio.create_task(self._watch(adopting))
         stopping = asyncio.create_task(self.stop.wait())
         await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -212,4 +218,4 @@ class Daemon:
 
     def _tell(self, kind: str, text: str) -> None:
         here = self.engines.lanes.fleet.here
-        self.queue.emit(Event(type=kind, at=self.clock.now(), subject=frozen({"host": here}), message=text))
+        self.events.emit(Event(type=kind, at=self.clock.now(), subject=frozen({"host": here}), message=text))

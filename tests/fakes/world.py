@@ -7,7 +7,7 @@ what `sizes` says of it, a stopped one gives it back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -21,6 +21,7 @@ from hostler.services.gate import Gate
 from hostler.services.holds import Holds
 from hostler.services.lanes import InFlight, Lane, Lanes
 from hostler.services.measure import Measure
+from hostler.services.needs import Driver
 from hostler.services.requests import Requests
 from hostler.services.starting import Starting
 from hostler.services.status import Vitals
@@ -234,6 +235,76 @@ def lane_of(it: Engine, now: float, port: int) -> Lane:
     return Lane(engine=it, launch=launch, status=EngineState(engine=it.id), used=now, down_since=now)
 
 
+def drivers_of(driver: TimedDriver) -> Mapping[str, Driver]:
+    """One fake for both kinds."""
+    return frozen({"process": driver, "external": driver})
+
+
+def engines_of(
+    lanes: Lanes,
+    gate: Gate,
+    driver: TimedDriver,
+    machine: FakeMachine,
+    files: MemoryStateFiles,
+    events: EventList,
+) -> Engines:
+    """What starts and stops the engines of these lanes."""
+    clock, drivers = lanes.clock, drivers_of(driver)
+    measure = Measure(lanes=lanes, memory=machine, drivers=drivers, files=files, clock=clock, events=events)
+    stopping = Stopping(
+        lanes=lanes, drivers=drivers, memory=machine, connections=machine, clock=clock, events=events
+    )
+    starting = Starting(
+        lanes=lanes,
+        gate=gate,
+        stopping=stopping,
+        measure=measure,
+        drivers=drivers,
+        models=machine,
+        clock=clock,
+        events=events,
+    )
+    return Engines(
+        lanes=lanes,
+        gate=gate,
+        starting=starting,
+        stopping=stopping,
+        suspensions=Suspensions(files=files, clock=clock, events=events),
+        measure=measure,
+        drivers=drivers,
+        clock=clock,
+    )
+
+
+def watch_of(
+    engines: Engines,
+    holds: Holds,
+    driver: TimedDriver,
+    machine: FakeMachine,
+    files: MemoryStateFiles,
+    events: EventList,
+    bugs: list[BaseException],
+) -> Watch:
+    """The loop of a daemon, whose bugs are listed."""
+
+    def bug(error: BaseException) -> str:
+        bugs.append(error)
+        return f"bug_{len(bugs)}"
+
+    return Watch(
+        engines=engines,
+        holds=holds,
+        drivers=drivers_of(driver),
+        activity=FakeActivity(machine),
+        memory=machine,
+        files=files,
+        clock=engines.clock,
+        events=events,
+        vitals=Vitals(),
+        bug=bug,
+    )
+
+
 def join(
     made: Fleet,
     clock: ManualClock,
@@ -245,7 +316,7 @@ def join(
     disabled: str | None = None,
 ) -> World:
     """The services of one daemon, as the bootstrap joins them."""
-    events, ids, drivers = EventList(), CountingIds(), frozen({"process": driver, "external": driver})
+    events, ids = EventList(), CountingIds()
     lanes = Lanes(
         fleet=made,
         clock=clock,
@@ -269,48 +340,9 @@ def join(
         events=events,
         disabled=disabled,
     )
-    measure = Measure(lanes=lanes, memory=machine, drivers=drivers, files=files, clock=clock, events=events)
-    stopping = Stopping(
-        lanes=lanes, drivers=drivers, memory=machine, connections=machine, clock=clock, events=events
-    )
-    starting = Starting(
-        lanes=lanes,
-        gate=gate,
-        stopping=stopping,
-        measure=measure,
-        drivers=drivers,
-        models=machine,
-        clock=clock,
-        events=events,
-    )
-    engines = Engines(
-        lanes=lanes,
-        gate=gate,
-        starting=starting,
-        stopping=stopping,
-        suspensions=Suspensions(files=files, clock=clock, events=events),
-        measure=measure,
-        drivers=drivers,
-        clock=clock,
-    )
+    engines = engines_of(lanes, gate, driver, machine, files, events)
     bugs: list[BaseException] = []
-
-    def bug(error: BaseException) -> str:
-        bugs.append(error)
-        return f"bug_{len(bugs)}"
-
-    watch = Watch(
-        engines=engines,
-        holds=holds,
-        drivers=drivers,
-        activity=FakeActivity(machine),
-        memory=machine,
-        files=files,
-        clock=clock,
-        events=events,
-        vitals=Vitals(),
-        bug=bug,
-    )
+    watch = watch_of(engines, holds, driver, machine, files, events, bugs)
     return World(
         fleet=made,
         clock=clock,
@@ -323,9 +355,9 @@ def join(
         lanes=lanes,
         holds=holds,
         gate=gate,
-        measure=measure,
-        stopping=stopping,
-        starting=starting,
+        measure=engines.measure,
+        stopping=engines.stopping,
+        starting=engines.starting,
         engines=engines,
         requests=Requests(clock=clock, ids=ids),
         watch=watch,

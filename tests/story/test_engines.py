@@ -223,3 +223,23 @@ async def test_an_engine_that_dies_of_a_hang_up(fake: House, policy: str) -> Non
 
     await eventually(serves, "it serves again")
     assert len(pids.read_text().split()) == (1 if policy == "drain" else 2)
+
+
+@pytest.mark.slow
+async def test_an_unload_and_a_request_meet(fake: House) -> None:
+    """BG-05, ENG-10: a request at the moment of an idle unload is served, its sibling too, and none hangs."""
+    pids = fake.root / "pids"
+    fake.host = {"groups": {"main": {"min_resident": "0s"}}}
+    fake.fakes("m", f"pids={pids}", group="main", ttl="1s")
+    fake.fakes("n", group="main", ttl="1s")
+    await fake.start()
+    for times in (1, 2, 3):
+        assert (await fake.chat("m")).status_code == 200
+
+        def unloads(wanted: int = times) -> bool:
+            return sum("idle" in str(line["text"]) for line in fake.said("engine_stopping")) >= wanted
+
+        await eventually(unloads, "the idle unload begins")
+        answers = await asyncio.gather(fake.chat("m"), fake.chat("n"), fake.chat("m"))
+        assert [answer.status_code for answer in answers] == [200] * 3
+    assert len(pids.read_text().split()) <= len(fake.said("engine_starting"))

@@ -135,6 +135,7 @@ def build(ground: Ground) -> Daemon:
         engines=engines,
         watch=_watch(ground, world, engines, holds),
         queue=world.queue,
+        events=world.events,
         feed=feed,
         requests=requests,
         store=world.store,

@@ -65,7 +65,12 @@ def lanes_of(
     for engine in mine:
         launch = _launch(fleet, engine, given.get(engine.id) or engine.port or 0, files, models)
         lanes[engine.id] = Lane(
-            engine=engine, launch=launch, status=EngineState(engine=engine.id), used=now, down_since=now
+            engine=engine,
+            launch=launch,
+            status=EngineState(engine=engine.id),
+            used=now,
+            down_since=now,
+            known=False,
         )
     return frozen(lanes)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import IntEnum, StrEnum
 from typing import Final, NewType
@@ -196,6 +196,12 @@ def _requester(ip: str, ua: str, client: str, key: str) -> Requester:
     agent = escape_controls(" ".join(ua.split()))[:_TAG_CHARS] or "-"
     name = _CLIENT_OK.sub("_", client)[:_TAG_CHARS] or "-"
     return Requester(ip=ip.removeprefix("::ffff:"), ua=agent, client=name, key=key)
+
+
+@functools.lru_cache(maxsize=1024)
+def with_key(who: Requester, key: str) -> Requester:
+    """The same requester, with the name of the key that opened the door."""
+    return replace(who, key=key)
 
 
 RESIDENCY: Final = Requester(client="residency")

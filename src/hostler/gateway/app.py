@@ -7,7 +7,7 @@ stands between a request and an engine that runs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -26,7 +26,7 @@ from hostler.domain.errors import (
 from hostler.domain.fleet import Engine, Fleet, Route
 from hostler.domain.gate import Ask
 from hostler.domain.route import Table, lookup, nearest
-from hostler.domain.values import Cause, requester, shorten
+from hostler.domain.values import Cause, requester, shorten, with_key
 from hostler.gateway import body as bodies
 from hostler.gateway import headers as head_rules
 from hostler.gateway.ask import Means
@@ -150,7 +150,7 @@ class Gateway:
         principal = self.keyring.check(known.key, right)
         entry = serving.entry
         if principal.name != entry.requester.key:
-            entry.requester = replace(entry.requester, key=principal.name)
+            entry.requester = with_key(entry.requester, principal.name)
         return principal
 
     async def _body(self, serving: Serving, known: Known, receive: Receive, limit: int) -> bytes:

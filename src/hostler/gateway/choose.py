@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from hostler.domain import escalation, route
+from hostler.domain.engine import State
 from hostler.domain.errors import ModelNotFound, NotLaunchable, Refusal
 from hostler.domain.escalation import Can, Said
 from hostler.domain.fleet import (
@@ -163,7 +164,7 @@ class Chooser:
         fast_can = Can.SERVE if fast is None or fast.ready else Can.START
         refusal: Refusal | None = None
         large_can = Can.SERVE if large is None or large.ready else Can.START
-        if wish.large and large is not None and large_can is Can.START:
+        if wish.large and large is not None and large_can is Can.START and _is_known(large):
             refusal = self.engines.gate.probe(self._ask(profile.large, asked, found))
             if refusal is not None:
                 large_can = Can.NOTHING
@@ -294,6 +295,11 @@ class Chooser:
     def _load(self, target: Target) -> int:
         lane = self._lane(target.engine) if isinstance(target, EngineTarget) else None
         return len(lane.requests) if lane is not None else 0
+
+
+def _is_known(lane: Lane) -> bool:
+    """Whether the gate can tell about it: not while it is looked at what an earlier daemon left (ENG-7)."""
+    return lane.known and lane.state is not State.UNKNOWN
 
 
 def _targets(profile: Profile) -> Sequence[Target]:
