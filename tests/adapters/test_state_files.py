@@ -178,3 +178,14 @@ def test_a_file_that_must_be_new_is_not_replaced(tmp_path: Path) -> None:
         write_whole(path, b"second", replace=False)
     assert path.read_bytes() == b"first"
     assert names(tmp_path) == ["local.key"]
+
+
+def test_what_cannot_be_read_is_kept_aside(tmp_path: Path) -> None:
+    """CONF-5: a state file that could not be read is never written over: it is kept beside the new one."""
+    files = DirectoryStateFiles(root=tmp_path)
+    (tmp_path / "routes.json").write_bytes(b'{"active": {"cha')
+    files.save("routes", {"active": {}})
+    files.save("routes", {"active": {"chat": "away"}})
+    assert files.load("routes") == {"active": {"chat": "away"}}
+    kept = [path.read_bytes() for path in tmp_path.glob("routes.json.unreadable-*")]
+    assert kept == [b'{"active": {"cha']

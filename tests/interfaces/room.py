@@ -199,49 +199,15 @@ def build(names: frozenset[str]) -> Room:
         events=queue,
         by_id=frozen({engine.id: lane(engine) for engine in it.local_engines()}),
     )
-    drivers = frozen({"process": driver, "external": driver})
     holds = Holds(host=HOST, reader=hold, changes=machine, clock=clock, events=queue)
-    gate = Gate(
-        lanes=lanes,
-        holds=holds,
-        memory=machine,
-        ports=machine,
-        models=machine,
-        programs=machine,
-        clock=clock,
-        events=queue,
-    )
-    measure = Measure(lanes=lanes, memory=machine, drivers=drivers, files=files, clock=clock, events=queue)
-    stopping = Stopping(
-        lanes=lanes, drivers=drivers, memory=machine, connections=machine, clock=clock, events=queue
-    )
-    starting = Starting(
-        lanes=lanes,
-        gate=gate,
-        stopping=stopping,
-        measure=measure,
-        drivers=drivers,
-        models=machine,
-        clock=clock,
-        events=queue,
-    )
-    engines = Engines(
-        lanes=lanes,
-        gate=gate,
-        starting=starting,
-        stopping=stopping,
-        suspensions=Suspensions(files=files, clock=clock, events=queue),
-        measure=measure,
-        drivers=drivers,
-        clock=clock,
-    )
+    engines = orchestra(lanes, holds, driver, machine, files)
     requests = Requests(clock=clock, ids=ids)
     routes = Routes(files=files, clock=clock, events=queue, current=load(it, files))
     status = Status(
         facts=facts(clock),
         lanes=lanes,
-        gate=gate,
-        starting=starting,
+        gate=engines.gate,
+        starting=engines.starting,
         requests=requests,
         routes=routes,
         holds=holds,
@@ -272,6 +238,48 @@ def build(names: frozenset[str]) -> Room:
         queue=queue,
         store=store,
         lanes=lanes,
+    )
+
+
+def orchestra(
+    lanes: Lanes, holds: Holds, driver: FakeDriver, machine: Machine, files: MemoryStateFiles
+) -> Engines:
+    """The services that start and stop engines."""
+    clock, queue = lanes.clock, lanes.events
+    drivers = frozen({"process": driver, "external": driver})
+    gate = Gate(
+        lanes=lanes,
+        holds=holds,
+        memory=machine,
+        ports=machine,
+        models=machine,
+        programs=machine,
+        clock=clock,
+        events=queue,
+    )
+    measure = Measure(lanes=lanes, memory=machine, drivers=drivers, files=files, clock=clock, events=queue)
+    stopping = Stopping(
+        lanes=lanes, drivers=drivers, memory=machine, connections=machine, clock=clock, events=queue
+    )
+    starting = Starting(
+        lanes=lanes,
+        gate=gate,
+        stopping=stopping,
+        measure=measure,
+        drivers=drivers,
+        models=machine,
+        clock=clock,
+        events=queue,
+    )
+    return Engines(
+        lanes=lanes,
+        gate=gate,
+        starting=starting,
+        stopping=stopping,
+        suspensions=Suspensions(files=files, clock=clock, events=queue),
+        measure=measure,
+        drivers=drivers,
+        clock=clock,
     )
 
 

@@ -15,7 +15,6 @@ from hostler import __version__
 from hostler.domain.engine import State
 from hostler.domain.events import Event
 from hostler.domain.values import EngineId
-from hostler.interfaces.cli.main import COMMANDS
 from hostler.services.feed import PAGE
 from tests.fakes.clock import settle
 from tests.interfaces.room import Room, room
@@ -385,21 +384,3 @@ async def test_a_reader_that_has_enough_is_no_failure(box: Room, user: Shell) ->
     os.close(theirs)
     _, err = await process.communicate()
     assert (process.returncode, err) == (141, b"")
-
-
-@pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
-async def test_a_shell_completes_every_command(tmp_path: Path, name: str) -> None:
-    """INTERFACE-1: completion prints a script for the shell that knows every command."""
-    ended = await shell(tmp_path).inside("completion", name)
-    assert ended.code == 0
-    assert [command.name for command in COMMANDS if command.name not in ended.out] == []
-
-
-@pytest.mark.parametrize("name", [command.name for command in COMMANDS])
-async def test_every_command_has_help_with_an_example(tmp_path: Path, name: str) -> None:
-    """INTERFACE-2: --help of every command says how it is used, with an example, plain on a pipe."""
-    ended = await shell(tmp_path).inside(name, "--help")
-    assert (ended.code, ended.err) == (0, "")
-    assert ended.out.startswith(f"Usage: hostler {name}")
-    assert "\x1b" not in ended.out
-    assert "│" not in ended.out

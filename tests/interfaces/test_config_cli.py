@@ -109,8 +109,8 @@ def test_check_as_json(shell: Shell) -> None:
         }
 
 
-def test_without_a_config_the_hint_is_init(shell: Shell) -> None:
-    """CONF-5, INTERFACE-4: where no config is found the exit is 78 and the hint says what to write and where."""
+def test_without_a_config_the_hint_says_what_to_write(shell: Shell) -> None:
+    """CONF-5, INTERFACE-4: where no config is found the exit is 78 and the hint says what to write."""
     for arguments in (("check",), ("show",), ("check", "--json")):
         code, out, err = shell("config", *arguments)
         assert (code, out) == (78, "")

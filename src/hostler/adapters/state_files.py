@@ -36,6 +36,7 @@ class DirectoryStateFiles:
         path = self._place(name, ".json")
         make_private(path.parent, self.root)
         text = json.dumps(value, allow_nan=False, ensure_ascii=False, indent=1)
+        keep_unreadable(path)
         write_whole(path, f"{text}\n".encode())
 
     def directory(self, name: str) -> str:
@@ -77,6 +78,17 @@ def read_object(path: Path) -> Mapping[str, object] | None:
 
 def _no_constant(name: str) -> object:
     raise ValueError(f"{name} is no JSON")
+
+
+def keep_unreadable(path: Path) -> None:
+    """Put a file that cannot be read aside as `NAME.unreadable-…`: nothing is written over it.
+
+    Raises OSError when that cannot be done.
+    """
+    try:
+        read_object(path)
+    except ValueError:
+        path.rename(path.with_name(f"{path.name}.unreadable-{path.lstat().st_mtime_ns:x}"))
 
 
 def make_private(directory: Path, root: Path) -> None:
