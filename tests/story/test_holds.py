@@ -4,7 +4,7 @@ import json
 import openai
 import pytest
 
-from tests.fakes.fake_engine import eventually
+from tests.fakes.fake_engine import PATIENCE_S, eventually
 from tests.story.house import House, Json
 
 VOICE: Json = {
@@ -89,10 +89,14 @@ async def test_the_sdk_does_not_sleep_on_a_hold(fake: House) -> None:
     """HOLD-13: the openai client hands a `box_reserved` to its caller without any retry of its own."""
     fake.fakes("fast")
     await fake.start()
-    await fake.told("box", "hold", "--owner", "bench", "--reason", "x")
+    # Retry-After is 60 then: the longest that the client would sleep for.
+    await fake.told("box", "hold", "--owner", "bench", "--reason", "x", "--minutes", "1")
     async with openai.AsyncOpenAI(base_url=f"{fake.url}/v1", api_key="any", max_retries=5) as client:
         with pytest.raises(openai.InternalServerError) as refused:
-            await client.chat.completions.create(model="fast", messages=[{"role": "user", "content": "x"}])
+            async with asyncio.timeout(PATIENCE_S):
+                await client.chat.completions.create(
+                    model="fast", messages=[{"role": "user", "content": "x"}]
+                )
     assert refused.value.code == "box_reserved"
     assert refused.value.status_code == 503
     assert len(fake.said("start_refused")) == 1

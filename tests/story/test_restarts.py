@@ -4,7 +4,7 @@ import signal
 import httpx2
 import pytest
 
-from tests.fakes.fake_engine import eventually
+from tests.fakes.fake_engine import PATIENCE_S, eventually
 from tests.story.house import House, alive, chat, frames, house
 
 CHAT = "/v1/chat/completions"
@@ -161,3 +161,29 @@ async def test_what_must_not_be_served_in_clear(fake: House) -> None:
     refused = await fake.run("serve")
     assert refused.code == 78
     assert "node.tls" in refused.err
+
+
+async def test_a_new_daemon_beside_the_old(fake: House) -> None:
+    """ENG-7: an ending daemon listens no more and finishes its stream, while a new one serves the engine."""
+    go, pids = fake.root / "go", fake.root / "pids"
+    fake.node = {"shutdown": "60s"}
+    fake.fakes("fast", f"hold={go}", f"pids={pids}")
+    await fake.start()
+    async with fake.client() as client, client.stream("POST", CHAT, json=chat("fast", stream=True)) as stream:
+        lines = stream.aiter_lines()
+        await anext(lines)
+        old = fake.daemon
+        assert old is not None
+        old.send_signal(signal.SIGTERM)
+        await eventually(lambda: not fake.listens(), "the old one listens no more")
+        await fake.start()
+        await fake.is_state("fast", "ready")
+        assert (await fake.chat("fast")).status_code == 200
+        assert old.returncode is None
+        go.touch()
+        assert (await frames(lines))[-1] == "[DONE]"
+    async with asyncio.timeout(PATIENCE_S):
+        assert await old.wait() == 0
+    assert (await fake.chat("fast")).status_code == 200
+    assert (fake.state / "daemon.json").exists()
+    assert len(pids.read_text().split()) == 1

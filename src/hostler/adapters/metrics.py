@@ -6,10 +6,15 @@ of the code; a name from a request never becomes a label.
 
 from __future__ import annotations
 
+import itertools
+from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.utils import floatToGoString
 
 from hostler.services.picture import Picture
 
@@ -18,28 +23,39 @@ MOST_LABELS: Final = 500
 """Routes and engines that get a row of their own; any more are counted as `other`."""
 
 
-MOST_ROWS: Final = 5000
+@dataclass(eq=False, slots=True)
+class _Times:
+    """How many requests took how long: a count for each bucket, the last for what is longer, and the sum."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(SECONDS) + 1))
+    total: float = 0.0
+
+    def observe(self, seconds: float) -> None:
+        self.counts[bisect_left(SECONDS, seconds)] += 1
+        self.total += seconds
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Upper bounds with how many took at most as long."""
+        sums = itertools.accumulate(self.counts)
+        return list(zip((*map(floatToGoString, SECONDS), "+Inf"), map(float, sums), strict=True))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Row:
-    """The counters of one route, engine and outcome."""
+@dataclass(eq=False, slots=True)
+class _Where:
+    """What is counted of one route and engine."""
 
-    ended: Counter
-    latency: Histogram
-    first_byte: Histogram
+    latency: _Times = field(default_factory=_Times)
+    first_byte: _Times = field(default_factory=_Times)
+    ended: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(eq=False, slots=True)
 class PrometheusMeters:
-    """The need `Meters`."""
+    """The need `Meters`. Requests are counted here: the library's locks cost too much for each."""
 
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     known: set[str] = field(default_factory=set)
-    rows: dict[tuple[str, str, str], _Row] = field(default_factory=dict)
-    requests: Counter = field(init=False)
-    latency: Histogram = field(init=False)
-    first_byte: Histogram = field(init=False)
+    rows: dict[tuple[str, str], _Where] = field(default_factory=dict)
     degradings: Counter = field(init=False)
     refusals: Counter = field(init=False)
     gauges: dict[str, Gauge] = field(init=False)
@@ -47,16 +63,7 @@ class PrometheusMeters:
     def __post_init__(self) -> None:
         """Register every metric."""
         where = self.registry
-        labels = ("route", "engine")
-        self.requests = Counter(
-            "hostler_requests", "Inference requests ended.", (*labels, "outcome"), registry=where
-        )
-        self.latency = Histogram(
-            "hostler_request_seconds", "Whole requests.", labels, buckets=SECONDS, registry=where
-        )
-        self.first_byte = Histogram(
-            "hostler_first_byte_seconds", "Until the first byte.", labels, buckets=SECONDS, registry=where
-        )
+        where.register(self)
         self.degradings = Counter(
             "hostler_degraded", "Answers that were degraded.", ("route", "code"), registry=where
         )
@@ -74,25 +81,28 @@ class PrometheusMeters:
     def request(
         self, *, route: str, engine: str, outcome: str, seconds: float, first_byte_s: float | None
     ) -> None:
-        row = self.rows.get((route, engine, outcome))
+        row = self.rows.get((route, engine))
         if row is None:
-            row = self._row(route, engine, outcome)
-        row.ended.inc()
+            row = self.rows.setdefault((self._bounded(route), self._bounded(engine)), _Where())
+        row.ended[outcome] = row.ended.get(outcome, 0) + 1
         row.latency.observe(seconds)
         if first_byte_s is not None:
             row.first_byte.observe(first_byte_s)
 
-    def _row(self, route: str, engine: str, outcome: str) -> _Row:
-        """The counters of one combination of labels; kept, since to find them costs more than to count."""
-        names = (self._bounded(route), self._bounded(engine))
-        row = _Row(
-            ended=self.requests.labels(*names, outcome),
-            latency=self.latency.labels(*names),
-            first_byte=self.first_byte.labels(*names),
+    def collect(self) -> Iterable[Metric]:
+        """The requests, in the form that the registry asks for."""
+        labels = ("route", "engine")
+        ended = CounterMetricFamily(
+            "hostler_requests", "Inference requests ended.", labels=(*labels, "outcome")
         )
-        if len(self.rows) < MOST_ROWS:
-            self.rows[route, engine, outcome] = row
-        return row
+        latency = HistogramMetricFamily("hostler_request_seconds", "Whole requests.", labels=labels)
+        first = HistogramMetricFamily("hostler_first_byte_seconds", "Until the first byte.", labels=labels)
+        for names, row in self.rows.items():
+            for outcome, count in row.ended.items():
+                ended.add_metric((*names, outcome), count)
+            latency.add_metric(names, row.latency.buckets(), row.latency.total)
+            first.add_metric(names, row.first_byte.buckets(), row.first_byte.total)
+        return (ended, latency, first)
 
     def degraded(self, *, route: str, code: str) -> None:
         self.degradings.labels(self._bounded(route), code).inc()

@@ -94,6 +94,7 @@ class World:
     store: SqliteStore
     queue: EventQueue
     events: Events
+    meters: PrometheusMeters
     memory: MemoryReader
     drivers: Mapping[str, Driver]
     models: ModelsDir
@@ -116,7 +117,7 @@ def build(ground: Ground) -> Daemon:
     )
     status = _status(ground, world, engines, table, requests, holds)
     feed = Feed(queue=world.queue, draw=status.picture, clock=world.clock)
-    observer = Observer(meters=PrometheusMeters(), clock=world.clock, events=world.events)
+    observer = Observer(meters=world.meters, clock=world.clock, events=world.events)
     control = Control(
         fleet=ground.fleet,
         engines=engines,
@@ -158,13 +159,15 @@ def _world(ground: Ground) -> World:
     clock, ids = SystemClock(), SystemIds()
     store = SqliteStore(ground.paths.schedule_db, ids)
     queue = EventQueue(store=store, clock=clock, ids=ids, redact=ground.speech.redact)
+    meters = PrometheusMeters()
     return World(
         clock=clock,
         ids=ids,
         files=DirectoryStateFiles(root=ground.paths.state_dir),
         store=store,
         queue=queue,
-        events=LoggedEvents(queue=queue),
+        events=LoggedEvents(queue=queue, meters=meters),
+        meters=meters,
         memory=pools.reader(ground.fleet.host.reader),
         drivers=drivers_of(ground.env),
         models=ModelsDir(root=ground.paths.models_dir),

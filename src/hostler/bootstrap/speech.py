@@ -14,7 +14,7 @@ from hostler.adapters.redaction import Redactor
 from hostler.adapters.telemetry import Logs, RotatedFile, set_up
 from hostler.domain.events import Event
 from hostler.domain.fleet import Fleet
-from hostler.services.needs import Events
+from hostler.services.needs import Events, Meters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +22,7 @@ class LoggedEvents:
     """Events on their way into the event log: each is a line of the daemon's log too (HOLD-14)."""
 
     queue: Events
+    meters: Meters
 
     def emit(self, event: Event) -> None:
         """Write the line, then queue the event."""
@@ -33,6 +34,8 @@ class LoggedEvents:
             after=event.after,
             text=event.message,
         )
+        if event.type in ("start_refused", "deferred") and event.after is not None:
+            self.meters.refused(code=event.after)
         self.queue.emit(event)
 
 

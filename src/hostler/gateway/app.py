@@ -7,7 +7,7 @@ stands between a request and an engine that runs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -46,6 +46,8 @@ from hostler.services.routes import Routes
 
 NO_DEGRADE: Final = b"x-hostler-no-degrade"
 CLASS: Final = b"x-hostler-class"
+MOST_HOSTS: Final = 64
+"""Spellings of our own address that are remembered, so that they are not taken apart for each request."""
 ROUTED_MAX_BODY: Final = 8 << 20
 """A body that is edited is read whole: at most this, unless its route says otherwise (GW-12)."""
 
@@ -71,6 +73,7 @@ class Gateway:
     control: App
     ended: Ended
     largest: int
+    hosts: set[bytes] = field(default_factory=set)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -107,12 +110,15 @@ class Gateway:
     # ------------------------------------------------------------ who asks
 
     def _guard(self, method: str, known: Known) -> None:
-        self.guard.check(
-            method,
-            host=known.text(b"host"),
-            origin=known.text(b"origin"),
-            fetch_site=known.text(b"sec-fetch-site"),
-        )
+        if known.plain_host not in self.hosts:
+            self.guard.check(
+                method,
+                host=known.text(b"host"),
+                origin=known.text(b"origin"),
+                fetch_site=known.text(b"sec-fetch-site"),
+            )
+            if known.plain_host is not None and len(self.hosts) < MOST_HOSTS:
+                self.hosts.add(known.plain_host)
         if known.hop > head_rules.MAX_HOPS:
             raise Loop
 

@@ -43,6 +43,12 @@ class Known:
         self._found = found
         self.hop = head_rules.hops(fields) if head_rules.HOP_HEADER in found else 0
 
+    @property
+    def plain_host(self) -> bytes | None:
+        """The Host of a request that no browser sent: it names neither an origin nor a site (API-4)."""
+        found = self._found
+        return None if b"origin" in found or b"sec-fetch-site" in found else found.get(b"host")
+
     def text(self, name: bytes) -> str | None:
         """A header's value as it is on the wire; None without one."""
         value = self._found.get(name)

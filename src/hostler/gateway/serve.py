@@ -290,7 +290,7 @@ class Serving:
     async def _pass_on(self, attempt: Attempt, response: Response, served: Fields) -> None:
         """Each chunk is written on at once; the write waits for a slow client (GW-13)."""
         fields = response.headers
-        streams, plain = head_rules.is_stream(fields), head_rules.is_plain(fields)
+        streams, plain = head_rules.kind_of(fields)
         if self._head_sent and (response.status >= 300 or not streams or not plain):
             await self._broken(attempt, response)
         self.status = response.status

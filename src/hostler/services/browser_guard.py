@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
 from hostler.domain.errors import NotYours
 from hostler.domain.fleet import Fleet
 
-MOST_KNOWN: Final = 64
-"""Spellings of our own address that are remembered, so that they are not taken apart for each request."""
 READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing (API-2)."""
 
@@ -35,22 +33,17 @@ class BrowserGuard:
     names: frozenset[str]
     any_address: bool = False
     cors: frozenset[str] = frozenset()
-    known: set[str] = field(default_factory=set)
 
     def check(
         self, method: str, *, host: str | None, origin: str | None = None, fetch_site: str | None = None
     ) -> None:
         """Refuse `not_yours` for a foreign Host, and for a write that a page of another site sent."""
-        if host in self.known and origin is None and fetch_site is None:
-            return
         name = name_in(host or "")
         if not self._ours(name):
             raise NotYours(
                 what=f"This daemon is not {name!r}." if name else "The request has no usable Host header.",
                 expected="Use the daemon's own address, such as 127.0.0.1, or name it in hosts.<name>.url.",
             )
-        if host is not None and len(self.known) < MOST_KNOWN:
-            self.known.add(host)
         if method in READS or (origin is not None and origin.lower() in self.cors):
             return
         foreign = origin is not None and not _same(origin, host or "")
