@@ -66,7 +66,9 @@ class Show:
             '\'{"model": "chat", "messages": [{"role": "user", "content": "!escalate hello"}]}\''
         )
         if stage.daemon is not None:
-            self.line(f"\nEnd it with: kill {stage.daemon.pid} && rm -r {stage.root}")
+            pid = stage.daemon.pid
+            wait = f"while kill -0 {pid} 2>/dev/null; do sleep 0.1; done"
+            self.line(f"\nEnd it with: kill {pid}; {wait}; rm -r {stage.root}")
 
     def _bold(self, text: str) -> str:
         return f"\033[1m{text}\033[0m" if sys.stdout.isatty() else text

@@ -82,6 +82,7 @@ class Daemon:
     close: Callable[[], None]
     bug: Callable[[BaseException], str]
     version: str
+    listen: tuple[str, ...]
     on_exit: Literal["keep", "stop"] = "keep"
     shutdown_s: float = 30.0
     stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -94,7 +95,8 @@ class Daemon:
             asyncio.create_task(self._named("loop lag", self._lag())),
             asyncio.create_task(self._named("pruning", self._prune())),
         ]
-        self._tell("daemon_started", f"hostler {self.version} serves {self.engines.lanes.fleet.here}")
+        here, at = self.engines.lanes.fleet.here, ", ".join(self.listen)
+        self._tell("daemon_started", f"hostler {self.version} serves {here} at {at}")
         adopting = [
             asyncio.create_task(self._named(f"adopting {lane.engine.id}", self.engines.adopt(lane)))
             for lane in self.engines.lanes.by_id.values()
@@ -146,7 +148,7 @@ class Daemon:
         await self._requests_end(CUT_S)
         if self.on_exit == "stop":
             await self._stop_engines()
-        self._tell("daemon_stopped", "shut down in order")
+        self._tell("daemon_stopped", f"shut down in order{self._left()}")
         await self.queue.flush(FLUSH_S)
         done, _ = await asyncio.wait({serving}, timeout=CUT_S)
         if not done:
@@ -167,6 +169,15 @@ class Daemon:
             async with asyncio.timeout(seconds):
                 while self.requests.table:
                     await self.clock.sleep(EMPTY_LOOK_S)
+
+    def _left(self) -> str:
+        """What goes on running without a daemon, by name: commands that stop it need one."""
+        running = [
+            f"{lane.engine.id} (pid {lane.run.pid})"
+            for lane in self.engines.lanes.by_id.values()
+            if lane.run is not None
+        ]
+        return f"; still running: {', '.join(running)}" if running else ""
 
     async def _stop_engines(self) -> None:
         by = Requester(client="shutdown")

@@ -237,11 +237,7 @@ def joined(
             places=places,
             backoff=backoff,
             clock=clock,
-            intents={
-                name: tuple(re.compile(text) for text in it.escalate.intent)
-                for name, it in fleet.routes.items()
-                if it.escalate is not None
-            },
+            intents=intents_of(fleet),
         ),
         models=Models(lanes=lanes, created=1),
         means=Means(
@@ -264,6 +260,12 @@ def joined(
         backoff=backoff,
         ends=ends,
     )
+
+
+def intents_of(fleet: Fleet) -> Mapping[str, Sequence[re.Pattern[str]]]:
+    """Each route's intents, compiled."""
+    given = {name: it.escalate.intent for name, it in fleet.routes.items() if it.escalate is not None}
+    return {name: tuple(map(re.compile, texts)) for name, texts in given.items()}
 
 
 def the_engines(

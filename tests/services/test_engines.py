@@ -5,7 +5,8 @@ import pytest
 from hostler.domain.engine import State
 from hostler.domain.errors import EngineNotFound, NotLaunchable
 from hostler.domain.fleet import DriverKind
-from hostler.domain.values import EngineId
+from hostler.domain.gate import Ask, Result
+from hostler.domain.values import Cause, EngineId, Requester
 from hostler.services.engines import person
 from tests.fakes.host import GIB
 from tests.fakes.world import BOT, World, engine, world
@@ -158,3 +159,18 @@ async def test_the_log_of_an_engine() -> None:
 def test_the_owner_of_a_suspension(client: str, key: str, owner: str) -> None:
     """NODE-5: a person's suspension is owned by the client that they name, else by their key."""
     assert person(type(BOT)(client=client, key=key)) == owner
+
+
+async def test_why_names_the_last_failure_while_it_counts() -> None:
+    """GATE-2: `why` of an engine that failed just now says so, and when it is tried again."""
+    async with world(engine("fast")) as it:
+        lane = it.lane("fast")
+        it.lanes.give_up(lane, "it exited with status 1")
+        ask = Ask(engine=lane.engine.id, cause=Cause.REQUEST, requester=Requester())
+        last = it.engines.why("fast", ask)[-1]
+        assert (last.name, last.result, last.code) == ("last_start", Result.REFUSED, "engine_failed")
+        assert (
+            last.text == "it exited with status 1; it is tried again in 30 s, or after `hostler clear fast`"
+        )
+        await it.clock.advance(30)
+        assert [check.name for check in it.engines.why("fast", ask) if check.name == "last_start"] == []

@@ -150,6 +150,7 @@ def build(ground: Ground) -> Daemon:
         close=world.upstream.close,
         bug=ground.speech.bug,
         version=__version__,
+        listen=ground.listen,
         on_exit=ground.fleet.node.on_exit,
         shutdown_s=ground.fleet.node.shutdown_s,
     )

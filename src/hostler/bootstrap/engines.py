@@ -6,9 +6,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hostler.adapters.drivers import transient
+from hostler.adapters.config.paths import Paths
+from hostler.adapters.drivers import run_record, transient
 from hostler.adapters.drivers.external import ExternalDriver
 from hostler.adapters.drivers.process import ProcessDriver
+from hostler.adapters.host import process_table
 from hostler.adapters.models_dir import ModelsDir
 from hostler.adapters.state_files import DirectoryStateFiles
 from hostler.domain.engine import EngineState, Launch
@@ -73,6 +75,27 @@ def lanes_of(
             known=False,
         )
     return frozen(lanes)
+
+
+def strays(fleet: Fleet, paths: Paths) -> tuple[str, ...]:
+    """A sentence for each engine that runs from an earlier config and is in this one no more (CONF-3).
+
+    It holds memory that the gate sees and nobody can name; it is told, and never ended by itself.
+    """
+    known = {str(engine.id) for engine in fleet.local_engines()}
+    found = []
+    for directory in sorted(paths.engines.glob("*")):
+        record = run_record.load(directory, DriverKind.PROCESS)
+        if directory.name in known or record is None or record.run.boot_id != process_table.boot_id():
+            continue
+        run = record.run
+        if process_table.alive(run.pid, run.start_ticks):
+            found.append(
+                f"{directory.name} still runs (pid {run.pid}, port {run.port}) and is not in the config:"
+                f" put it back and `hostler stop {directory.name}`,"
+                f" or end its supervisor, pid {run.supervisor_pid}"
+            )
+    return tuple(found)
 
 
 def _launch(fleet: Fleet, engine: Engine, port: int, files: DirectoryStateFiles, models: ModelsDir) -> Launch:

@@ -24,9 +24,10 @@ from hostler.adapters.hold_path import resolve
 from hostler.adapters.keys_file import kept_keys, local_key
 from hostler.adapters.state_files import DirectoryStateFiles, make_private
 from hostler.bootstrap.build import Ground, build
+from hostler.bootstrap.engines import strays
 from hostler.bootstrap.place import bound, listen_on
 from hostler.bootstrap.speech import speech
-from hostler.domain.errors import InvalidConfig
+from hostler.domain.errors import InvalidConfig, StateUnusable
 from hostler.domain.fleet import Fleet
 from hostler.services.keys import Keyring, check_listen, keyring
 
@@ -51,7 +52,7 @@ class Serving:
         _plain_only(fleet, str(file))
         place = resolve(self.env, os.geteuid(), fleet.node.hold_path)
         paths = resolve_paths(self.env, fleet.node, place.path)
-        make_private(paths.state_dir, paths.state_dir)
+        _own_state(self.env, paths)
         ring, local = self._keys(fleet, paths, str(file))
         disabled = disabled_by(self.env)
         lock = self._lock(fleet, paths, disabled)
@@ -68,7 +69,7 @@ class Serving:
             lock=lock,
             disabled=disabled,
             speech=said,
-            warnings=place.warnings,
+            warnings=(*place.warnings, *strays(fleet, paths)),
         )
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_run(ground))
@@ -98,6 +99,19 @@ def _plain_only(fleet: Fleet, file: str) -> None:
         raise InvalidConfig(file=file, count=1, problems=(problem,))
 
 
+def _own_state(env: Mapping[str, str], paths: Paths) -> None:
+    """Make the state directory and see that it can be written. Refuses `state_unusable`."""
+    named = env.get("HOSTLER_STATE_DIR", "")
+    if named and not Path(named).is_absolute():
+        raise StateUnusable(path=named, why="it is no whole path")
+    try:
+        make_private(paths.state_dir, paths.state_dir)
+    except OSError as error:
+        raise StateUnusable(path=str(paths.state_dir), why=error.strerror or str(error)) from error
+    if not os.access(paths.state_dir, os.R_OK | os.W_OK | os.X_OK):
+        raise StateUnusable(path=str(paths.state_dir), why="it cannot be written")
+
+
 def disabled_by(env: Mapping[str, str]) -> str | None:
     """Why the environment switches orchestration off, None when it does not: `1` and `true` do (GATE-4)."""
     value = env.get(DISABLE, "").strip()
@@ -105,7 +119,12 @@ def disabled_by(env: Mapping[str, str]) -> str | None:
 
 
 async def _run(ground: Ground) -> int:
-    daemon = build(ground)
+    try:
+        daemon = build(ground)
+    except OSError as error:
+        raise StateUnusable(
+            path=error.filename or str(ground.paths.state_dir), why=error.strerror or str(error)
+        ) from error
     # What was built stays: the collector need not walk it again and again beside every request.
     gc.collect()
     gc.freeze()

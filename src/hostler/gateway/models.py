@@ -56,7 +56,9 @@ class Models:
         active = table.profile(route)
         profile = active[1] if active is not None else None
         engines = [table.engines[name] for name in (engines_of(profile) if profile is not None else ())]
-        first = engines[0] if engines else None
+        first = next(
+            (engine for engine in engines if self._ready(engine.id)), engines[0] if engines else None
+        )
         state = self._state(first.id) if first is not None else "no_profile" if profile is None else "ready"
         host = first.host if first is not None else _upstream(profile)
         row = self._row(route.name, state=state, host=host, context=first.context if first else None)
@@ -68,6 +70,10 @@ class Models:
             "profile": active[0] if active is not None else None,
             "class": danger.value if danger is not None else None,
         }
+
+    def _ready(self, engine: EngineId) -> bool:
+        lane = self.lanes.by_id.get(engine)
+        return lane is not None and lane.ready
 
     def _state(self, engine: str) -> str:
         lane = self.lanes.by_id.get(EngineId(engine))

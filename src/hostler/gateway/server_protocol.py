@@ -8,6 +8,7 @@ know what a path means. `limits` holds the bounds and the texts, `server_head` j
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from typing import Any, cast
 
@@ -347,7 +348,8 @@ class HostlerProtocol(HttpToolsProtocol):
         self._disarm()
         self.flow.resume_reading()
         if self.transport.can_write_eof():
-            self.transport.write_eof()
+            with contextlib.suppress(OSError):  # The client reset its connection: it is told nothing more.
+                self.transport.write_eof()
         self._arm(LINGER_S if self._entry is Entry.OPEN else self._limits.reserve_header_s)
 
     def _await_rest(self) -> None:

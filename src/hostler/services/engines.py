@@ -19,8 +19,9 @@ from hostler.domain.engine import (
     Stopped,
     judge,
 )
-from hostler.domain.errors import OrchestrationDisabled
-from hostler.domain.gate import Ask, Check
+from hostler.domain.errors import EngineFailed, OrchestrationDisabled
+from hostler.domain.gate import Ask, Check, Result
+from hostler.domain.start_policy import leaves_failed_in
 from hostler.domain.values import Requester
 from hostler.services.gate import Gate
 from hostler.services.lanes import Lane, Lanes, heard
@@ -125,8 +126,14 @@ class Engines:
 
     def why(self, engine: str, ask: Ask) -> tuple[Check, ...]:
         """Every check of the gate in order with its result; starts nothing (GATE-2)."""
-        self.lanes.get(engine)
-        return self.gate.explain(ask)
+        checks = self.gate.explain(ask)
+        lane = self.lanes.get(engine)
+        left = leaves_failed_in(self.clock.elapsed() - lane.changed_at, ask.cause)
+        if lane.state is not State.FAILED or left <= 0:
+            return checks
+        text = f"{lane.status.why}; it is tried again in {left:.0f} s, or after `hostler clear {engine}`"
+        failed = Check(name="last_start", result=Result.REFUSED, text=text, code=EngineFailed.code)
+        return (*checks, failed)
 
     def tail(self, engine: str, lines: int) -> list[str]:
         """The engine's last log lines, oldest first, as it wrote them (ENG-12)."""

@@ -47,6 +47,19 @@ class DaemonUnreachable(Refusal):
 
 
 @dataclass(eq=False, kw_only=True)
+class StateUnusable(Refusal):
+    """The state directory cannot be used: nothing could be remembered, so nothing is started."""
+
+    kind = Kind.CONFIG
+    code = "state_unusable"
+    message = "The state directory {path} cannot be used: {why}."
+    hint = "Set $HOSTLER_STATE_DIR or node.state_dir to a directory of yours, with its whole path."
+
+    path: str
+    why: str
+
+
+@dataclass(eq=False, kw_only=True)
 class NotListening(Refusal):
     """The daemon cannot listen where it was told to."""
 

@@ -1,0 +1,67 @@
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from hostler.adapters.config.paths import Paths
+from hostler.adapters.drivers import run_record
+from hostler.adapters.host import process_table
+from hostler.bootstrap.engines import strays
+from hostler.domain.fleet import Fleet, Host, Node, frozen
+from hostler.domain.values import HostName
+from tests.fakes.world import CROW, engine
+
+
+def paths(root: Path) -> Paths:
+    return Paths(state_dir=root, runtime_dir=root / "run", models_dir=root, hold_path=root / "hold.json")
+
+
+def fleet() -> Fleet:
+    fast = engine("fast")
+    return Fleet(
+        here=CROW,
+        head=(CROW,),
+        node=Node(),
+        hosts=frozen({HostName(CROW): Host(name=CROW)}),
+        engines=frozen({fast.id: fast}),
+    )
+
+
+def record(root: Path, name: str, *, ticks_off: int = 0, boot: str | None = None) -> None:
+    """A run.json that names this very process as an engine; `ticks_off` makes it another one's."""
+    me = process_table.read(os.getpid())
+    assert me is not None
+    directory = root / "engines" / name
+    directory.mkdir(parents=True)
+    value = {
+        "v": run_record.FORMAT,
+        "engine": name,
+        "pid": me.pid,
+        "start_ticks": me.start_ticks + ticks_off,
+        "supervisor_pid": 2620,
+        "supervisor_ticks": 1,
+        "boot_id": process_table.boot_id() if boot is None else boot,
+        "port": 8102,
+        "started_at": "2026-09-04T20:05:11Z",
+        "output": "pipe:[1]",
+        "argv_sha256": "0",
+        "exit": None,
+    }
+    (directory / run_record.RUN_FILE).write_text(json.dumps(value))
+
+
+def test_what_runs_and_is_not_in_the_config_is_told(tmp_path: Path) -> None:
+    """ENG-7: an engine that an earlier config started and this one lacks is named, with how to end it."""
+    record(tmp_path, "extra")
+    record(tmp_path, "fast")
+    (told,) = strays(fleet(), paths(tmp_path))
+    assert told.startswith(f"extra still runs (pid {os.getpid()}, port 8102) and is not in the config")
+    assert told.endswith("`hostler stop extra`, or end its supervisor, pid 2620")
+
+
+@pytest.mark.parametrize(("ticks_off", "boot"), [(1, None), (0, "another boot")])
+def test_a_pid_that_is_somebody_elses_is_no_engine(tmp_path: Path, ticks_off: int, boot: str | None) -> None:
+    """ENG-6: a recorded pid that another process has now, or of another boot, is not told as an engine."""
+    record(tmp_path, "extra", ticks_off=ticks_off, boot=boot)
+    assert strays(fleet(), paths(tmp_path)) == ()
