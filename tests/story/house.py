@@ -189,8 +189,13 @@ class House:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
-        async with asyncio.timeout(60):
-            out, err = await process.communicate()
+        try:
+            async with asyncio.timeout(60):
+                out, err = await process.communicate()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+            raise AssertionError(f"hostler {' '.join(argv)} does not end") from None
         return Done(code=process.returncode or 0, out=out.decode(), err=err.decode())
 
     async def told(self, *argv: str) -> str:
