@@ -105,7 +105,9 @@ class Daemon:
             # Who comes now waits at the door: a request must not take an engine that runs for a stopped one.
             await asyncio.wait(adopting, timeout=DOOR_S)
         serving = asyncio.create_task(self.server.serve(sockets=list(self.sockets)))
-        await asyncio.to_thread(self.announce)
+        await asyncio.to_thread(
+            self._guarded, "where commands find this daemon was not written", self.announce
+        )
         watching = asyncio.create_task(self._watch(adopting))
         stopping = asyncio.create_task(self.stop.wait())
         await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -116,6 +118,14 @@ class Daemon:
         await self.store.close()
         self.close()
         return 0
+
+    def _guarded(self, what: str, work: Callable[[], None]) -> None:
+        """Do what serves commands only: a full or read-only disk must not end inference (REL-1)."""
+        try:
+            work()
+        except OSError as error:
+            self.vitals.warnings = (*self.vitals.warnings, f"{what}: {error.strerror}")
+            self.bug(error)
 
     async def _watch(self, adopting: Sequence[asyncio.Task[None]]) -> None:
         """The loop, once it is known what an earlier daemon left: nothing is started before that.
@@ -140,7 +150,7 @@ class Daemon:
         self.feed.stop()
         if self.on_exit == "keep" and self.lock is not None:
             self.lock.release()
-        self.retract()
+        self._guarded("daemon.json was not removed", self.retract)
         self._cut(lambda entry: entry.phase == "loading")
         self.engines.starting.end()
         await self._requests_end(self.shutdown_s)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hostler.adapters.drivers.process import ProcessDriver
+from hostler.adapters.drivers.process import ProcessDriver, lock_holder
 from hostler.adapters.host import process_table
 from hostler.domain.engine import Readiness, Run
 from hostler.domain.errors import EngineFailed, NotLaunchable
@@ -190,6 +190,39 @@ async def test_a_lost_record_does_not_hide_the_engine(fake: ProcessRig) -> None:
     (Path(launch.directory) / "run.json").unlink()
     assert (await fake.driver.probe(launch, run)).port_owner == "ours"
     assert (await fake.driver.stop(launch, run, timeout_s=5)).gone
+
+
+@pytest.mark.parametrize("content", [b"", b"\0", b'{"v": 1, "pid"', b'{"v": 99}', b"[" * 100_000, None])
+async def test_a_damaged_record_does_not_lose_the_engine(fake: ProcessRig, content: bytes | None) -> None:
+    """ENG-7: with run.json damaged or gone the run is found by the lock that its supervisor holds."""
+    launch = fake.launch()
+    run = await start_ready(fake.driver, launch)
+    record = Path(launch.directory) / "run.json"
+    record.unlink()
+    if content is not None:
+        record.write_bytes(content)
+    found = await ProcessDriver(environment=os.environ).adopt(launch)
+    assert found is not None
+    assert (found.pid, found.supervisor_pid, found.port) == (run.pid, run.supervisor_pid, run.port)
+    assert (await fake.driver.stop(launch, found, timeout_s=5)).gone
+
+
+def test_a_lock_that_somebody_waits_for_names_its_holder(tmp_path: Path) -> None:
+    """ENG-6: the kernel names the holder of a lock: not who waits for it, nor another file's."""
+    lock, table = tmp_path / "run.lock", tmp_path / "locks"
+    lock.touch()
+    inode = lock.stat().st_ino
+    lines = [
+        f"1: FLOCK  ADVISORY  WRITE 10 00:1f:{inode + 1} 0 EOF",
+        f"2: POSIX  ADVISORY  WRITE 11 00:1f:{inode} 0 EOF",
+        f"3: -> FLOCK  ADVISORY  WRITE 12 00:1f:{inode} 0 EOF",
+        f"4: FLOCK  ADVISORY  WRITE 13 00:1f:{inode} 0 EOF",
+    ]
+    table.write_text("\n".join(lines))
+    assert lock_holder(lock, table) == 13
+    table.write_text("\n".join(lines[:3]))
+    assert lock_holder(lock, table) is None
+    assert lock_holder(tmp_path / "none", table) is None
 
 
 # ---------------------------------------------------------------- the log

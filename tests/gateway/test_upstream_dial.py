@@ -14,6 +14,7 @@ from hostler.gateway.upstream import (
     UpstreamUnreachable,
     is_forbidden,
 )
+from hostler.gateway.upstream_dial import is_loopback
 from tests.fakes.raw_upstream import GET, HELLO, RawUpstream, answering
 
 
@@ -60,7 +61,7 @@ async def test_nothing_listens(client: Upstream) -> None:
 
 async def test_black_hole() -> None:
     """GW-14: an upstream that swallows connection attempts is told as unreachable after the time allowed."""
-    client = Upstream(connect_s=0.05)
+    client = Upstream(connect_s=60, local_connect_s=0.05)
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
@@ -73,6 +74,23 @@ async def test_black_hole() -> None:
         for filler in fillers:
             filler.close()
     client.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "local"),
+    [
+        (Address(host="127.0.0.1", port=1), True),
+        (Address(host="127.9.9.9", port=1), True),
+        (Address(host="::1", port=1), True),
+        (Address(unix="/run/engine.sock"), True),
+        (Address(host="10.99.0.2", port=1), False),
+        (Address(host="12.7.0.1", port=1), False),
+        (Address(host="localhost.example.net", port=1), False),
+    ],
+)
+def test_whose_silence_is_a_full_queue(address: Address, local: bool) -> None:
+    """GW-13: only an engine on this machine is given the time in which the kernel asks a full queue again."""
+    assert is_loopback(address) is local
 
 
 async def test_name_is_resolved(client: Upstream) -> None:

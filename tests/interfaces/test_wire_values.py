@@ -250,3 +250,10 @@ def test_anything_becomes_a_refusal(error: object) -> None:
     assert str(back)
     assert back.kind is Kind.UNREACHABLE
     assert back.retry_after is None
+
+
+def test_half_a_character_is_shown() -> None:
+    """FEED-3: half of a character, as a broken name gives one, is shown and breaks no answer."""
+    assert dump({"owner": "a\udcff", "k\ud800": ["\udfff", {"x": 1}]}) == (
+        rb'{"owner":"a\\udcff","k\\ud800":["\\udfff",{"x":1}]}'
+    )

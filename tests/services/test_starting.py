@@ -12,6 +12,7 @@ from hostler.domain.errors import (
     StopUnverified,
 )
 from hostler.domain.values import Cause, EngineId
+from hostler.services.starting import LOOK_AGAIN_S
 from tests.fakes.clock import settle
 from tests.fakes.world import BOT, engine, world
 
@@ -328,3 +329,30 @@ async def test_a_hold_that_comes_while_a_start_waits_refuses_it() -> None:
         with pytest.raises(BoxReserved):
             await second
         assert it.driver.started == ["a"]
+
+
+async def test_nothing_starts_before_every_engine_was_looked_at() -> None:
+    """ENG-7: a start waits until it is known of each engine whether an earlier daemon left it running."""
+    async with world(engine("a"), engine("b")) as it:
+        it.lane("b").known = False
+        caller = it.wanted("a")
+        await it.clock.advance(5)
+        assert it.driver.started == []
+        it.lane("b").known = True
+        it.lane("b").notify()
+        await it.clock.advance(5)
+        await caller
+        assert it.driver.started == ["a"]
+
+
+async def test_who_waits_behind_another_load_hears_of_a_hold() -> None:
+    """GATE-1: a waiter whose start has not begun is refused soon after a hold appears, whoever loads."""
+    async with world(engine("a"), engine("b")) as it:
+        it.driver.load_s[A] = 60
+        loading, behind = it.wanted("a"), it.wanted("b")
+        await it.clock.advance(1)
+        it.hold.write()
+        await it.clock.advance(2 * LOOK_AGAIN_S)
+        with pytest.raises(BoxReserved):
+            await behind
+        assert not loading.done()

@@ -8,9 +8,10 @@ from typing import Final
 from cyclopts import App
 from rich.console import Console
 
-from hostler.interfaces.cli.failure import BROKEN_PIPE, INTERRUPTED
+from hostler.interfaces.cli.failure import BROKEN_PIPE, INTERRUPTED, WAIT_TIMED_OUT
 from hostler.interfaces.cli.main import build
 from hostler.wire.refusals import FACES, USAGE_EXIT
+from tools.pages.refusals import refusals
 from tools.pages.text import table
 
 WIDTH: Final = 100
@@ -23,7 +24,7 @@ neither colour nor a moving line.
 
 ## Exit codes
 
-They do not change.
+They do not change. `hostler box hold … -- CMD` gives the exit code of CMD, 128 + n when signal n ended it.
 
 """
 
@@ -45,12 +46,15 @@ def help_of(app: App, words: tuple[str, ...]) -> str:
 def exit_codes() -> str:
     """The exit codes, from the one table of refusals and what no refusal has."""
     kinds: defaultdict[int, list[str]] = defaultdict(list)
+    told_now = {refusal.kind for refusal in refusals()}
     for kind, face in FACES.items():
-        kinds[face.exit].append(kind.value.replace("_", " "))
+        words = kind.value.replace("_", " ")
+        kinds[face.exit].append(words if kind in told_now else f"{words} (of parts that are not built yet)")
     told = {
         0: "done",
         USAGE_EXIT: "the command was written wrongly",
         **{code: ", ".join(names) for code, names in kinds.items()},
+        WAIT_TIMED_OUT: "the wait timed out: what was asked for goes on",
         INTERRUPTED: "interrupted",
         BROKEN_PIPE: "the reader of its output went away",
     }

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from hostler.adapters.config.build import LATER
 from hostler.adapters.config.schema.base import duration_text, size_text
 from hostler.adapters.config.schema.document import json_schema
 from tools.pages.text import table
@@ -39,12 +40,13 @@ INTRODUCTION: Final = """# Config
 
 Every key of `hostler.yaml`. `<name>` is a name that you give, `[]` an item of a list. A key without a default
 is not set. A duration is written `90s`, `15m`, `2h30m` or `7d`; a size `512 MiB`, `43 GiB` (binary) or
-`157 GB` (decimal); a secret `${env:NAME}` or `${file:PATH}`, where the file is private.
+`157 GB` (decimal); a secret `${{env:NAME}}` or `${{file:PATH}}`, where the file is private.
 `gpu1` to `gpu7` are written as `gpu0` is, and not listed again.
 
-Keys of parts that are not built yet are checked and have no effect: `reservations`, `modes`, `catalog`,
-`policy`, `ports`, `sync`, `notices`.
+Keys of parts that are not built yet are checked and have no effect; they come last: {later}.
 """
+
+NOT_BUILT: Final = "*Not built yet: these keys are checked and have no effect.*"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,21 +175,23 @@ def section(name: str, schema: Schema, definitions: Schema, *, required: bool) -
     rows = [
         (f"`{key.path}`", key.form, key.default, key.sentence) for key in keys_of(schema, definitions, name)
     ]
-    return f"\n## {name}\n\n{own.sentence} ({', '.join(filter(None, [own.form, default]))})\n" + (
+    note = f"{NOT_BUILT}\n\n" if name in LATER else ""
+    return f"\n## {name}\n\n{note}{own.sentence} ({', '.join(filter(None, [own.form, default]))})\n" + (
         f"\n{table(('key', 'form', 'default', 'what it does'), rows)}" if rows else ""
     )
 
 
 def render() -> str:
-    """The page as Markdown: one section for each key at the top of the file."""
+    """The page as Markdown: one section for each key at the top of the file, those without effect last."""
     schema = json_schema()
     definitions, required = mapping(schema.get("$defs")), schema.get("required")
-    return INTRODUCTION + "".join(
+    parts = mapping(schema.get("properties"))
+    return INTRODUCTION.format(later=", ".join(f"`{name}`" for name in LATER)) + "".join(
         section(
             name,
-            resolved(mapping(raw), definitions),
+            resolved(mapping(parts[name]), definitions),
             definitions,
             required=isinstance(required, list) and name in required,
         )
-        for name, raw in mapping(schema.get("properties")).items()
+        for name in (*(each for each in parts if each not in LATER), *LATER)
     )

@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import structlog
+
 from hostler.adapters.config.paths import Paths
 from hostler.adapters.drivers import run_record, transient
 from hostler.adapters.drivers.external import ExternalDriver
@@ -62,7 +64,11 @@ def lanes_of(
     given = assign_ports(mine, fleet.host, known)
     wanted = {str(name): port for name, port in given.items()}
     if wanted != known:
-        files.save(PORTS, wanted)
+        try:
+            files.save(PORTS, wanted)
+        except OSError as error:
+            # They are given again at the next start, perhaps others: worse than kept, better than no daemon.
+            structlog.get_logger("hostler").warning("ports not kept", why=error.strerror)
     lanes = {}
     for engine in mine:
         launch = _launch(fleet, engine, given.get(engine.id) or engine.port or 0, files, models)

@@ -78,8 +78,8 @@ class Serving:
         """The keyring, and the local key, which no text may show."""
         try:
             local = local_key(paths.state_dir)
-        except ValueError as error:
-            raise InvalidConfig(file=str(paths.local_key), count=1, problems=(str(error),)) from error
+        except (OSError, ValueError) as error:
+            raise StateUnusable(path=str(paths.local_key), why=str(error)) from error
         kept = kept_keys(DirectoryStateFiles(root=paths.state_dir))
         ring = keyring(configured=fleet.keys, kept=kept, local=local.value, clock=SystemClock())
         check_listen(fleet.node.listen, ring, file=file)

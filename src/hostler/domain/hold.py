@@ -199,14 +199,18 @@ def retry_after(shown: HoldView, now: datetime) -> int:
 
 
 def refusal(shown: HoldView, *, engine: str, host: str, now: datetime) -> BoxReserved:
-    """The refusal of a start of `engine` on `host` under this hold (HOLD-13)."""
+    """The refusal of a start of `engine` on `host` under this hold (HOLD-13).
+
+    A record that cannot be read has no expiry, but it ages out: `until` says when (HOLD-4).
+    """
     expires_at = rfc3339(shown.record.expires_at) if shown.record is not None else None
     return BoxReserved(
         host=host,
         engine=engine,
         owner=shown.owner,
         reason=shown.reason,
-        until=expires_at or "unknown",
+        until=rfc3339(shown.until) if shown.until is not None else "unknown",
         expires_at=expires_at,
+        unreadable=shown.defect,
         retry_after=retry_after(shown, now),
     )

@@ -147,6 +147,13 @@ def plan_release(shown: HoldView, *, owner: str | None, force: bool, by: str, no
     return Release(removal=Removal.REMOVE, forced=_forced("released", shown, by))
 
 
+def change(before: HoldView, after: HoldView) -> str:
+    """The word for what an owner did to its own hold: `Extended`, `Shortened`, or `Changed` with the same end."""
+    if before.until is None or after.until is None or before.until == after.until:
+        return "Changed"
+    return "Extended" if after.until > before.until else "Shortened"
+
+
 def encode(record: Mapping[str, object]) -> bytes:
     """The bytes of a record: one line of ASCII JSON."""
     return json.dumps(dict(record), allow_nan=False).encode("ascii") + b"\n"
@@ -154,7 +161,7 @@ def encode(record: Mapping[str, object]) -> bytes:
 
 def taken(shown: HoldView, way: str, now: datetime) -> HoldTaken:
     """The refusal that names the holder of a live hold and the way past it."""
-    until = "unknown" if shown.until is None or shown.defect is not None else rfc3339(shown.until)
+    until = "unknown" if shown.until is None else rfc3339(shown.until)
     return HoldTaken(owner=shown.owner, until=until, way=way, retry_after=retry_after(shown, now))
 
 

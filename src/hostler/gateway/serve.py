@@ -326,7 +326,8 @@ class Serving:
 
     async def _pass_error(self, response: Response, served: Fields) -> None:
         """An upstream's error: status, headers and body as they came, less our secrets (GW-14)."""
-        fields = head_rules.to_caller(response.headers, streams=False, added=served)
+        theirs = [(name, self._redacted(value)) for name, value in response.headers]
+        fields = head_rules.to_caller(theirs, streams=False, added=served)
         self.entry.phase = "answering"
         parts: list[bytes] = []
         while sum(map(len, parts)) < LATE_ERROR_BYTES and (chunk := await response.next()):

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from hostler.gateway.upstream_answer import Response
-from hostler.gateway.upstream_dial import CONNECT_S, dial, is_forbidden
+from hostler.gateway.upstream_dial import CONNECT_S, LOCAL_CONNECT_S, dial, is_forbidden, is_loopback
 from hostler.gateway.upstream_link import Link
 from hostler.gateway.upstream_wire import (
     DEFAULT_SILENCE_S,
@@ -71,10 +71,17 @@ class LinkStats:
 class Upstream:
     """The client: one per process, used from one event loop; `close` it at the end."""
 
-    __slots__ = ("_connect_s", "_idle_s", "_loop", "_sweep", "pools")
+    __slots__ = ("_connect_s", "_idle_s", "_local_s", "_loop", "_sweep", "pools")
 
-    def __init__(self, *, connect_s: float = CONNECT_S, idle_s: float = IDLE_S) -> None:
+    def __init__(
+        self,
+        *,
+        connect_s: float = CONNECT_S,
+        local_connect_s: float = LOCAL_CONNECT_S,
+        idle_s: float = IDLE_S,
+    ) -> None:
         self._connect_s = connect_s
+        self._local_s = local_connect_s
         self._idle_s = idle_s
         self._loop = asyncio.get_running_loop()
         self.pools: dict[Address, Pool] = {}
@@ -129,7 +136,8 @@ class Upstream:
 
     async def _dialled(self, address: Address, pool: Pool) -> Link:
         """A new connection, unless `close_all` came in between."""
-        link = await dial(address, lambda: Link(address, pool, self._loop), self._connect_s)
+        patience = self._local_s if is_loopback(address) else self._connect_s
+        link = await dial(address, lambda: Link(address, pool, self._loop), patience)
         if pool.is_killed:
             link.abort()
             raise UpstreamClosed(address, "the engine is being stopped")

@@ -21,6 +21,10 @@ from hostler.gateway.upstream_wire import Address, UpstreamForbidden, UpstreamUn
 CONNECT_S = 0.8
 """Seconds to resolve and connect: an upstream that is down is told in under one second (GW-14)."""
 
+LOCAL_CONNECT_S = 5.0
+"""As `CONNECT_S`, of an engine on this machine. One that is down refuses at once; one whose queue is full
+does not answer, and the kernel asks again after 1 s and 3 s."""
+
 TLS_S = 3.0
 """Seconds more for the TLS handshake of a connection that stands."""
 
@@ -43,6 +47,11 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 Where = tuple[str, int] | tuple[str, int, int, int]
 Info = tuple[socket.AddressFamily, Where]
+
+
+def is_loopback(address: Address) -> bool:
+    """Whether `address` is this machine's own: there, silence is a full queue and never a lost machine."""
+    return address.unix is not None or address.host == "::1" or address.host.startswith("127.")
 
 
 def is_forbidden(host: str) -> bool:

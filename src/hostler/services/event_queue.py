@@ -206,6 +206,10 @@ class EventQueue:
         return replace(
             event,
             actor=self._text(event.actor),
+            subject=frozen({key: self._text(item) for key, item in event.subject.items()}),
+            before=None if event.before is None else self._text(event.before),
+            after=None if event.after is None else self._text(event.after),
+            once=None if event.once is None else self._text(event.once),
             message=shorten(self.redact(event.message), MAX_MESSAGE),
             facts=frozen({key: self._value(item) for key, item in event.facts.items()}),
         )

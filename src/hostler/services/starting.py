@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from hostler.domain.engine import Cleared, State
 from hostler.domain.errors import MIN_RETRY_S, Draining, EngineFailed, Loading
@@ -34,6 +35,8 @@ ENTER_S = 1.0
 """Those who waited for an engine enter it within this; until then it counts as in use (EVICT-4)."""
 
 _RESTS = frozenset({State.STOPPED, State.FAILED, State.READY})
+LOOK_AGAIN_S: Final = 0.5
+"""How soon a waiter whose start has not begun hears of a hold that came meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +75,11 @@ class Starting:
         lane.waiters += 1
         timer = asyncio.ensure_future(self.clock.sleep(wait_s))
         try:
-            await asyncio.wait({task, timer}, return_when=asyncio.FIRST_COMPLETED)
+            while not task.done() and not timer.done():
+                await self._look_again(task, timer)
+                if not task.done() and lane.state in (State.STOPPED, State.FAILED):
+                    # Nothing is spawned yet, and what came meanwhile, a hold, is told at once (GATE-1).
+                    self.gate.admit(ask)
             if not task.done():
                 raise self.loading(lane)
             if task.cancelled():
@@ -81,6 +88,14 @@ class Starting:
         finally:
             timer.cancel()
             lane.waiters -= 1
+
+    async def _look_again(self, task: asyncio.Task[None], timer: asyncio.Future[None]) -> None:
+        """Wait for the start, the end of the wait, or a moment."""
+        pause = asyncio.ensure_future(self.clock.sleep(LOOK_AGAIN_S))
+        try:
+            await asyncio.wait({task, timer, pause}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            pause.cancel()
 
     def end(self) -> None:
         """The daemon ends: nothing more is started. What loads already is left to be adopted (ENG-7)."""
@@ -177,7 +192,10 @@ class Starting:
     async def _place(self, lane: Lane, ask: Ask, since: float) -> None:
         """Find or make room, then load. Nothing is touched unless the gate has said yes (GATE-1)."""
         while True:
-            await self.lanes.until(lane, float("inf"), lambda it: it.known and it.state in _RESTS)
+            # What an earlier daemon left counts for everybody's start: each lane is looked at first (ENG-7).
+            for other in self.lanes.by_id.values():
+                await self.lanes.until(other, float("inf"), lambda it: it.known)
+            await self.lanes.until(lane, float("inf"), lambda it: it.state in _RESTS)
             pause = lane.retry_at - self.clock.elapsed()
             if pause > 0:
                 await self.clock.sleep(pause)

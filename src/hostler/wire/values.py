@@ -68,8 +68,22 @@ def _key(key: object) -> str:
 
 
 def dump(value: object) -> bytes:
-    """`value` as one line of JSON text. Raises as `to_json`; ValueError for a lone surrogate."""
-    return msgspec.json.encode(to_json(value))
+    r"""`value` as one line of JSON text; half a character is shown as `\udcff`. Raises as `to_json`."""
+    plain = to_json(value)
+    try:
+        return msgspec.json.encode(plain)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_whole_characters(plain))
+
+
+def _whole_characters(value: object) -> object:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_whole_characters(key): _whole_characters(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_whole_characters(item) for item in value]
+    return value
 
 
 # ---------------------------------------------------------------- events

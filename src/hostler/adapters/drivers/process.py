@@ -15,6 +15,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -188,7 +189,11 @@ class ProcessDriver:
         return f"{seen.detail}; last answer {last.status or 'a connection'}, {ago} ago"
 
     async def adopt(self, launch: Launch) -> Run | None:
-        """The recorded run if that very process still lives (ENG-7), else None."""
+        """The recorded run if that very process still lives (ENG-7), else None.
+
+        A record that is damaged names nobody, but a supervisor that lives holds its engine's lock: that is
+        who runs, and what it runs is its child.
+        """
         directory = Path(launch.directory)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + ADOPT_WAIT_S
@@ -196,9 +201,31 @@ class ProcessDriver:
             record = run_record.load(directory, KIND)
             if record is not None and record.run.engine == launch.engine and members.lives(record.run):
                 return record.run
-            if not _locked(directory) or loop.time() >= deadline:
+            if not _locked(directory):
                 return None
+            if loop.time() >= deadline:
+                return await asyncio.to_thread(self._by_lock, launch)
             await asyncio.sleep(members.POLL_S)
+
+    def _by_lock(self, launch: Launch) -> Run | None:
+        """The run of the supervisor that holds the engine's lock; None when the kernel names nobody."""
+        holder = lock_holder(Path(launch.directory) / run_record.LOCK_FILE)
+        supervising = process_table.read(holder) if holder is not None else None
+        if supervising is None:
+            return None
+        children = [it for it in process_table.everyone().values() if it.ppid == supervising.pid]
+        running = min(children, key=lambda it: it.start_ticks, default=supervising)
+        return Run(
+            engine=launch.engine,
+            driver=KIND,
+            pid=running.pid,
+            start_ticks=running.start_ticks,
+            supervisor_pid=supervising.pid,
+            supervisor_ticks=supervising.start_ticks,
+            boot_id=process_table.boot_id(),
+            port=launch.port,
+            started_at=datetime.now(UTC),
+        )
 
     async def stop(self, launch: Launch, run: Run, *, timeout_s: float, now: bool = False) -> StopReport:
         """SIGTERM, wait, SIGTERM again, SIGKILL, then look (ENG-6). `now` skips the waits."""
@@ -269,6 +296,21 @@ def _locked(directory: Path) -> bool:
         return False
     finally:
         os.close(fd)
+
+
+def lock_holder(path: Path, locks: Path = Path("/proc/locks")) -> int | None:
+    """The pid that holds the flock on `path`, by the kernel's table; None when it names nobody we can see."""
+    try:
+        inode = path.stat().st_ino
+        lines = locks.read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        fields = line.split()
+        # `1: FLOCK ADVISORY WRITE 4711 fe:01:5678 0 EOF`; who waits for a lock has `->` in second place.
+        if len(fields) >= 6 and fields[1] == "FLOCK" and fields[5].rpartition(":")[2] == str(inode):
+            return int(fields[4]) if int(fields[4]) > 0 else None
+    return None
 
 
 async def _end_of(pid: int, ticks: int) -> None:

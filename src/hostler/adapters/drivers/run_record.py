@@ -73,7 +73,7 @@ def load(directory: Path, driver: str) -> Record | None:
     try:
         value = json.loads((directory / RUN_FILE).read_bytes())
         return parse(value, driver)
-    except (FileNotFoundError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError, OverflowError):
         return None
 
 

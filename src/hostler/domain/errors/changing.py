@@ -87,7 +87,10 @@ class NotLaunchable(Refusal):
 
 @dataclass(eq=False, kw_only=True)
 class BoxReserved(Refusal):
-    """A start was asked for on a host whose hold does not allow that engine (HOLD-13)."""
+    """A start was asked for on a host whose hold does not allow that engine (HOLD-13).
+
+    `until` is when the hold ends; of a record that is `unreadable` (then the defect) when it ages out.
+    """
 
     kind = Kind.BUSY
     code = "box_reserved"
@@ -100,6 +103,16 @@ class BoxReserved(Refusal):
     reason: str = ""
     until: str = "unknown"
     expires_at: str | None = None
+    unreadable: str | None = None
+
+    def advice(self) -> str:
+        """How to go on. Nobody owns a record that cannot be read (HOLD-4): the hint names what clears it."""
+        if self.unreadable is None:
+            return super().advice()
+        return (
+            f"The hold record {self.unreadable}: `hostler box release` clears it and keeps its bytes,"
+            f" or it ages out at {self.until}."
+        )
 
 
 @dataclass(eq=False, kw_only=True)
