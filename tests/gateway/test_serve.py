@@ -270,7 +270,7 @@ async def test_an_upstreams_error(status: int) -> None:
 async def test_secrets_in_an_error(framing: str) -> None:
     """GW-14: our key that an upstream's error repeats is taken out, and the answer stays whole."""
     said = b'{"error": {"message": "Incorrect key: sk-ours"}}'
-    head = b"HTTP/1.1 401 X\r\nContent-Type: application/json\r\n"
+    head = b"HTTP/1.1 401 X\r\nContent-Type: application/json\r\nX-Echo: Bearer sk-ours\r\n"
     answer = sized(head, said)
     if framing == "chunked":
         answer = (
@@ -281,6 +281,7 @@ async def test_secrets_in_an_error(framing: str) -> None:
         got = await it.chat("cloud")
         assert (got.status, got.whole) == (401, True)
         assert got.body == said.replace(b"sk-ours", b"****")
+        assert got["x-echo"] == "Bearer ****"
 
 
 async def test_a_large_error() -> None:

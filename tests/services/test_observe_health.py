@@ -86,3 +86,18 @@ async def test_what_a_hold_blocks() -> None:
             "2026-09-04T20:06:11.482Z",
         )
         assert shown["embed"] is None
+
+
+async def test_state_that_cannot_be_read_is_told() -> None:
+    """CONF-5: a routes.json or suspended.json that cannot be read is a warning that says what holds instead."""
+    async with world(engine("a")) as it:
+        assert status(it).daemon().warnings == ()
+        it.files.texts["routes"] = "{"
+        it.files.texts["engines/a/suspended"] = "[]"
+        await it.engines.adopt(it.lane("a"))
+        routes, suspended = status(it).daemon().warnings
+        assert routes.startswith("routes.json: ")
+        assert routes.endswith("; each route has the config's first profile")
+        assert suspended == (
+            "suspended.json of a cannot be read: it counts as suspended until `hostler resume a`"
+        )

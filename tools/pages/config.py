@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from hostler.adapters.config.build import LATER
 from hostler.adapters.config.schema.base import duration_text, size_text
 from hostler.adapters.config.schema.document import json_schema
+from hostler.bootstrap.engines import BUILT
 from tools.pages.text import table
 
 Schema = Mapping[str, object]
@@ -43,8 +43,13 @@ is not set. A duration is written `90s`, `15m`, `2h30m` or `7d`; a size `512 MiB
 `157 GB` (decimal); a secret `${{env:NAME}}` or `${{file:PATH}}`, where the file is private.
 `gpu1` to `gpu7` are written as `gpu0` is, and not listed again.
 
-Keys of parts that are not built yet are checked and have no effect; they come last: {later}.
+Keys of parts that are not built yet are checked and have no effect; they come last:
+{later}.
+Engines whose driver is not built yet are checked and not used; these are built: {drivers}.
 """
+
+LATER: Final = ("reservations", "modes", "catalog", "policy", "ports", "sync", "notices")
+"""Keys at the top of the file that have no effect: their part is not built yet."""
 
 NOT_BUILT: Final = "*Not built yet: these keys are checked and have no effect.*"
 
@@ -186,7 +191,10 @@ def render() -> str:
     schema = json_schema()
     definitions, required = mapping(schema.get("$defs")), schema.get("required")
     parts = mapping(schema.get("properties"))
-    return INTRODUCTION.format(later=", ".join(f"`{name}`" for name in LATER)) + "".join(
+    introduction = INTRODUCTION.format(
+        later=", ".join(f"`{name}`" for name in LATER), drivers=", ".join(f"`{driver}`" for driver in BUILT)
+    )
+    return introduction + "".join(
         section(
             name,
             resolved(mapping(parts[name]), definitions),

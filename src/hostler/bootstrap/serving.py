@@ -53,7 +53,7 @@ class Serving:
         place = resolve(self.env, os.geteuid(), fleet.node.hold_path)
         paths = resolve_paths(self.env, fleet.node, place.path)
         _own_state(self.env, paths)
-        ring, local = self._keys(fleet, paths, str(file))
+        ring, local, unread = self._keys(fleet, paths, str(file))
         disabled = disabled_by(self.env)
         lock = self._lock(fleet, paths, disabled)
         said = speech(fleet, paths, [local])
@@ -69,13 +69,13 @@ class Serving:
             lock=lock,
             disabled=disabled,
             speech=said,
-            warnings=(*place.warnings, *strays(fleet, paths)),
+            warnings=(*place.warnings, *unread, *strays(fleet, paths)),
         )
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_run(ground))
 
-    def _keys(self, fleet: Fleet, paths: Paths, file: str) -> tuple[Keyring, str]:
-        """The keyring, and the local key, which no text may show."""
+    def _keys(self, fleet: Fleet, paths: Paths, file: str) -> tuple[Keyring, str, tuple[str, ...]]:
+        """The keyring, the local key, which no text may show, and what could not be read."""
         try:
             local = local_key(paths.state_dir)
         except (OSError, ValueError) as error:
@@ -83,7 +83,10 @@ class Serving:
         kept = kept_keys(DirectoryStateFiles(root=paths.state_dir))
         ring = keyring(configured=fleet.keys, kept=kept, local=local.value, clock=SystemClock())
         check_listen(fleet.node.listen, ring, file=file)
-        return ring, local.value
+        unread = (
+            () if kept is not None else (f"{paths.keys} cannot be read: none of its keys opens anything",)
+        )
+        return ring, local.value, unread
 
     def _lock(self, fleet: Fleet, paths: Paths, disabled: str | None) -> DaemonLock | None:
         """The lock of the one orchestrating daemon; one that orchestrates nothing needs none."""

@@ -45,11 +45,13 @@ def _timeout(request: Call) -> httpx2.Timeout:
 class Client:
     """A daemon, spoken to synchronously. Answers are JSON values; refusals are raised as their classes.
 
-    Every method may refuse `daemon_unreachable`.
+    `client` is the tag that the daemon's log and suspensions have for who asks (HOLD-14). Every method may
+    refuse `daemon_unreachable`.
     """
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, *, client: str | None = None) -> None:
         self.address = address
+        self._named = _named(client)
         self._http = httpx2.Client(trust_env=not address.local, follow_redirects=False)
 
     def __enter__(self) -> Self:
@@ -68,7 +70,9 @@ class Client:
         self, path: str, query: Mapping[str, object] | None = None, *, timeout_s: float | None = ANSWER_S
     ) -> object:
         """The value at `path`. `timeout_s` None waits for ever."""
-        return self.send(call(self.address, "GET", path, query=query, timeout_s=timeout_s))
+        return self.send(
+            call(self.address, "GET", path, query=query, timeout_s=timeout_s, headers=self._named)
+        )
 
     def post(
         self,
@@ -79,7 +83,7 @@ class Client:
         idempotency_key: str | None = None,
     ) -> object:
         """Ask for a change. With `idempotency_key` it may be sent again and is done once (API-2)."""
-        headers = {} if idempotency_key is None else {"idempotency-key": idempotency_key}
+        headers = {**self._named, **_once(idempotency_key)}
         sent = {} if body is None else body
         return self.send(call(self.address, "POST", path, body=sent, timeout_s=timeout_s, headers=headers))
 
@@ -105,7 +109,7 @@ class Client:
         headers: Mapping[str, str] | None = None,
     ) -> Generator[str, None, None]:
         """The lines of a stream as they come, until it ends."""
-        asked = {**STREAM, **(headers or {})}
+        asked = {**STREAM, **self._named, **(headers or {})}
         request = call(self.address, "GET", path, query=query, timeout_s=SILENCE_S, headers=asked)
         split = Lines()
         try:
@@ -133,8 +137,9 @@ class Client:
 class AsyncClient:
     """A daemon, spoken to asynchronously: the same methods as `Client`, awaited."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, *, client: str | None = None) -> None:
         self.address = address
+        self._named = _named(client)
         self._http = httpx2.AsyncClient(trust_env=not address.local, follow_redirects=False)
 
     async def __aenter__(self) -> Self:
@@ -153,7 +158,9 @@ class AsyncClient:
         self, path: str, query: Mapping[str, object] | None = None, *, timeout_s: float | None = ANSWER_S
     ) -> object:
         """See `Client.get`."""
-        return await self.send(call(self.address, "GET", path, query=query, timeout_s=timeout_s))
+        return await self.send(
+            call(self.address, "GET", path, query=query, timeout_s=timeout_s, headers=self._named)
+        )
 
     async def post(
         self,
@@ -164,7 +171,7 @@ class AsyncClient:
         idempotency_key: str | None = None,
     ) -> object:
         """See `Client.post`."""
-        headers = {} if idempotency_key is None else {"idempotency-key": idempotency_key}
+        headers = {**self._named, **_once(idempotency_key)}
         sent = {} if body is None else body
         return await self.send(
             call(self.address, "POST", path, body=sent, timeout_s=timeout_s, headers=headers)
@@ -192,7 +199,7 @@ class AsyncClient:
         headers: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[str, None]:
         """See `Client.lines`."""
-        asked = {**STREAM, **(headers or {})}
+        asked = {**STREAM, **self._named, **(headers or {})}
         request = call(self.address, "GET", path, query=query, timeout_s=SILENCE_S, headers=asked)
         split = Lines()
         try:
@@ -218,6 +225,14 @@ class AsyncClient:
             async for line in lines:
                 for event in parsed.feed(line):
                     yield event
+
+
+def _named(client: str | None) -> Mapping[str, str]:
+    return {} if client is None else {"x-hostler-client": client}
+
+
+def _once(idempotency_key: str | None) -> Mapping[str, str]:
+    return {} if idempotency_key is None else {"idempotency-key": idempotency_key}
 
 
 def _after(cursor: str | None) -> Mapping[str, str]:

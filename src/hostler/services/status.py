@@ -47,6 +47,7 @@ from hostler.services.picture import (
 from hostler.services.requests import Requests
 from hostler.services.routes import Routes
 from hostler.services.starting import Starting
+from hostler.services.suspensions import UNREADABLE
 
 STUCK_S = 30.0
 """A loop, a keeper or an event log this late is not well, whatever else answers (REL-7)."""
@@ -260,7 +261,15 @@ class Status:
     def _warnings(self) -> tuple[str, ...]:
         """What a person should know though everything answers (REL-1)."""
         failing = self.queue.failing
-        told = () if failing is None else (f"the event log cannot be written: {failing}",)
+        told = [] if failing is None else [f"the event log cannot be written: {failing}"]
+        if self.routes.broken is not None:
+            told.append(f"routes.json: {self.routes.broken}; each route has the config's first profile")
+        told += [
+            f"suspended.json of {lane.engine.id} cannot be read: it counts as suspended until"
+            f" `hostler resume {lane.engine.id}`"
+            for lane in self.lanes.by_id.values()
+            if UNREADABLE in lane.suspended_by
+        ]
         return (*self.vitals.warnings, *told)
 
     def daemon(self) -> DaemonStatus:

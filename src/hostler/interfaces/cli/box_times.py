@@ -64,9 +64,16 @@ def when(moment: datetime, now: datetime) -> str:
 
 
 def clock(moment: datetime, now: datetime) -> str:
-    """The terminal's local time of `moment`; UTC where that has none, at the ends of the calendar."""
+    """The terminal's local time of `moment`, with the date when it is not today."""
+    full = dated(moment)
+    same_day = dated(now).split(" ")[0] == full.split(" ")[0]
+    return full.partition(" ")[2] if same_day else full
+
+
+def dated(moment: datetime) -> str:
+    """`2026-09-04 21:15`, the terminal's; UTC where it has none, at the ends of the calendar."""
     try:
-        local, today = moment.astimezone(), now.astimezone()
+        local = moment.astimezone()
     except (OverflowError, ValueError, OSError):
         return f"{moment.date().isoformat()} {moment:%H:%M} UTC"
-    return f"{local:%H:%M}" if local.date() == today.date() else f"{local.date().isoformat()} {local:%H:%M}"
+    return f"{local.date().isoformat()} {local:%H:%M}"

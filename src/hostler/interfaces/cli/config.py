@@ -13,7 +13,8 @@ from cyclopts import App, Parameter
 
 from hostler.domain.values import escape_controls, shorten
 from hostler.interfaces.cli.options import AsJson
-from hostler.interfaces.cli.output import say, say_json, say_table
+from hostler.interfaces.cli.output import say, say_json
+from hostler.interfaces.cli.tables import WHOLE, say_table
 from hostler.services.config_parts import ConfigParts, ConfigReport, Difference, Problem
 
 INVALID: Final = 78
@@ -79,7 +80,7 @@ def diff(
         say_json([_change(each) for each in found])
         return 0
     rows = [(each.path, each.change, _shown(each.before), _shown(each.after)) for each in found]
-    say_table(("KEY", "CHANGE", "BEFORE", "AFTER"), rows, empty="Both come to the same.")
+    say_table(("KEY", "CHANGE", "BEFORE", "AFTER"), rows, empty="Both come to the same.", longest=WHOLE)
     return 0
 
 

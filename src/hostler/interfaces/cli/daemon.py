@@ -7,6 +7,7 @@ means. Which daemon and which key is the client's decision.
 from __future__ import annotations
 
 import os
+import pwd
 from collections.abc import Mapping
 from typing import Final, TypeVar
 from urllib.parse import quote
@@ -15,6 +16,7 @@ import msgspec
 
 from hostler.client import Client, find_daemon
 from hostler.domain.errors import CursorReset, DaemonUnreachable, ScheduleUnavailable
+from hostler.domain.values import requester
 
 Model = TypeVar("Model")
 
@@ -25,7 +27,18 @@ SLACK_S: Final = 30.0
 
 def connected() -> Client:
     """A client of this user's daemon; close it, or use it in `with`. Refuses `daemon_unreachable`."""
-    return Client(find_daemon(os.environ))
+    return Client(find_daemon(os.environ), client=person(os.environ))
+
+
+def person(env: Mapping[str, str]) -> str:
+    """The user's name as the log of the daemon tells it (HOLD-14): a hint, no proof (HOLD-15)."""
+    name = env.get("USER") or env.get("LOGNAME")
+    if not name:
+        try:
+            name = pwd.getpwuid(os.getuid()).pw_name
+        except KeyError:
+            name = f"uid-{os.getuid()}"
+    return requester(ip=None, ua=None, client=name).client
 
 
 def at(path: str, *parts: str) -> str:

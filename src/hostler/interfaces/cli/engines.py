@@ -17,12 +17,15 @@ from hostler.interfaces.api.shapes import Drained, EngineList, Logs, OneEngine, 
 from hostler.interfaces.cli.daemon import SLACK_S, answer, at, connected, pages
 from hostler.interfaces.cli.failure import LONGEST, WAIT_TIMED_OUT, fail
 from hostler.interfaces.cli.options import AsJson, Duration
-from hostler.interfaces.cli.output import say, say_json, say_table, until, when
-from hostler.interfaces.cli.progress import while_waiting
+from hostler.interfaces.cli.output import clock_until, parse_moment, say, say_json, when, with_local_times
+from hostler.interfaces.cli.progress import while_read, while_waiting
+from hostler.interfaces.cli.tables import say_table
 from hostler.services.picture import EngineStatus
 
 PATH: Final = "/v1/hostler/engines"
 COLUMNS: Final = ("ENGINE", "STATE", "SINCE", "BUSY", "IDLE", "MEMORY", "URL", "NOTE")
+SPARE: Final = ("URL", "SINCE", "MEMORY", "IDLE")
+"""What a narrow terminal does without, the first one first."""
 DRAIN_S: Final = 60.0
 """A drain's default deadline (GW-8)."""
 STOP_S: Final = 360.0
@@ -40,7 +43,7 @@ def engines(*, json: AsJson = False) -> int:
         say_json(raw)
     else:
         shown = answer(raw, EngineList)
-        say_table(COLUMNS, rows(shown.engines, shown.at), empty="There are no engines here.")
+        table(shown.engines, shown.at)
     return 0
 
 
@@ -51,7 +54,9 @@ def start(
     override: Annotated[
         ServingClass | None, Parameter(help="The serving class that you take upon yourself.")
     ] = None,
-    timeout: Annotated[Duration | None, Parameter(help="How long to wait; the start goes on.")] = None,
+    timeout: Annotated[
+        Duration | None, Parameter(show_default=False, help="How long to wait; the start goes on.")
+    ] = None,
     json: AsJson = False,
 ) -> int:
     """Start an engine and wait until it is ready. Ready already is a success."""
@@ -91,7 +96,16 @@ def stop(
     json: AsJson = False,
 ) -> int:
     """Stop an engine: no new requests, those under way may finish, then it goes."""
-    return _change(engine, "stop", {"timeout_s": timeout, "now": now}, "is stopped", as_json=json)
+    raw = _changed(engine, "stop", {"timeout_s": timeout, "now": now})
+    if json:
+        say_json(raw)
+        return 0
+    name, shown = shorten(engine), answer(raw, OneEngine).engine
+    # Residency starts what is switched on and not suspended (ENG-10).
+    back = shown.resident and shown.enabled and not shown.suspended_by
+    more = f" It is resident, so it comes back by itself; `hostler suspend {name}` keeps it stopped."
+    say(f"{name} is stopped.{more if back else ''}")
+    return 0
 
 
 def drain(engine: EngineName, /, *, timeout: Timeout = DRAIN_S, json: AsJson = False) -> int:
@@ -103,7 +117,11 @@ def drain(engine: EngineName, /, *, timeout: Timeout = DRAIN_S, json: AsJson = F
         return 0
     ended = answer(raw, Drained).ended
     rest = f"; {ended} were ended at the deadline" if ended else ""
-    say(f"{shorten(engine)} is drained{rest}. `hostler resume {shorten(engine)}` lets requests in again.")
+    name = shorten(engine)
+    say(
+        f"{name} is drained{rest}: it runs and takes nothing new. `hostler resume {name}` lets requests in"
+        f" again, `hostler stop {name}` stops it."
+    )
     return 0
 
 
@@ -122,11 +140,15 @@ def clear(engine: EngineName, /, *, json: AsJson = False) -> int:
     return _change(engine, "clear", {}, "may be tried again", as_json=json)
 
 
-def _change(engine: str, verb: str, body: Mapping[str, object], done: str, *, as_json: bool) -> int:
+def _changed(engine: str, verb: str, body: Mapping[str, object]) -> object:
     timeout = body.get("timeout_s")
     longest = STOP_S + (timeout if isinstance(timeout, float) else 0.0)
     with connected() as client:
-        raw = client.post(at(PATH, engine, verb), body, timeout_s=longest)
+        return client.post(at(PATH, engine, verb), body, timeout_s=longest)
+
+
+def _change(engine: str, verb: str, body: Mapping[str, object], done: str, *, as_json: bool) -> int:
+    raw = _changed(engine, verb, body)
     if as_json:
         say_json(raw)
     else:
@@ -148,7 +170,7 @@ def logs(
     query = {"lines": lines}
     with connected() as client:
         if follow:
-            for sent in client.events(at(PATH, engine, "logs"), {**query, "follow": True}):
+            for sent in while_read(client.events(at(PATH, engine, "logs"), {**query, "follow": True})):
                 if sent.data:
                     _say_line(engine, msgspec.json.decode(sent.data), as_json=json)
             return 0
@@ -186,9 +208,14 @@ def why(
     verdict = "would start now" if shown.allowed else "would not start now"
     say(f"{shorten(engine)} is {shown.state} and {verdict}.")
     say()
-    checks = [(it.name, it.result.value, it.text) for it in shown.checks]
+    checks = [(it.name, it.result.value, with_local_times(it.text)) for it in shown.checks]
     say_table(("CHECK", "RESULT", "WHY"), checks, empty="There are no checks.", longest=LONGEST)
     return 0
+
+
+def table(engines: Sequence[EngineStatus], now: str) -> None:
+    """The engines for people."""
+    say_table(COLUMNS, rows(engines, now), empty="There are no engines here.", spare=SPARE)
 
 
 def rows(engines: Sequence[EngineStatus], now: str) -> list[tuple[str, ...]]:
@@ -225,13 +252,17 @@ def _notes(it: EngineStatus, now: str) -> list[str]:
         owners = (owner.removeprefix("person:") for owner in it.suspended_by)
         notes.append(f"suspended by {', '.join(owners)}")
     if it.blocked is not None:
-        notes.append(f"blocked: {it.blocked.code} {until(it.blocked.until, now)}")
+        notes.append(f"blocked: {it.blocked.code} {clock_until(it.blocked.until, now)}".rstrip())
     if it.starting is not None:
         notes.append(it.starting.text)
     if it.why:
-        notes.append(it.why)
+        notes.append(with_local_times(it.why, parse_moment(now)))
+    if it.state == "draining":
+        notes.append(f"takes nothing new until `hostler resume {it.id}` or `hostler stop {it.id}`")
     if it.memory.residue is not None:
         notes.append(f"{it.memory.residue} of its memory is not back")
+    if it.resident:
+        notes.append("resident")
     if it.serving_class != ServingClass.RESIDENT:
         notes.append(it.serving_class)
     if it.essential:

@@ -27,9 +27,5 @@ def seconds_of(type_: object, tokens: Sequence[Token]) -> float:
     return parse_duration(tokens[0].value)
 
 
-def _in_words(seconds: float | None) -> str:
-    return "" if seconds is None else format_duration(seconds)
-
-
-Duration = Annotated[float, Parameter(converter=seconds_of, metavar="DURATION", show_default=_in_words)]
+Duration = Annotated[float, Parameter(converter=seconds_of, metavar="DURATION", show_default=format_duration)]
 """A duration as the config writes them (CONF-1)."""

@@ -1,7 +1,7 @@
-"""How a command answers: JSON, tables, times and sentences; colour only on a terminal.
+"""How a command answers: JSON, times and sentences.
 
-Decides the form of every answer on stdout. Decides no exit code (`interfaces.cli.failure`). All foreign
-text is escaped before it is printed and takes one row (BG-22).
+Decides the form of every answer on stdout but tables (`interfaces.cli.tables`), and no exit code
+(`interfaces.cli.failure`). All foreign text is escaped before it is printed and takes one row (BG-22).
 """
 
 from __future__ import annotations
@@ -9,32 +9,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
-from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final, TextIO
 
-from hostler.domain.fleet import frozen
-from hostler.domain.values import format_duration, shorten
+from hostler.domain.values import shorten
+from hostler.interfaces.cli import box_times
 from hostler.services.picture import HoldStatus
-
-CELL: Final = 120
-"""The longest cell of a table: a reason is text of others, and one row is one item (BG-22)."""
-
-_STYLES: Final[Mapping[str, str]] = frozen(
-    {
-        "ready": "green",
-        "failed": "bold red",
-        "starting": "yellow",
-        "draining": "yellow",
-        "stopping": "yellow",
-        "unknown": "magenta",
-        "held": "bold yellow",
-        "free": "green",
-        "stuck": "bold red",
-    }
-)
-
 
 _WIRE_TIME: Final = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
@@ -54,50 +34,9 @@ def say(text: str = "") -> None:
     print(text, flush=True)
 
 
-def say_table(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str, longest: int = CELL
-) -> None:
-    """A table for people: styled on a terminal, plain columns on a pipe, `empty` without rows.
-
-    Cells are cut to `longest`; where that is more than `CELL`, the last column is folded on a terminal.
-    """
-    if not rows:
-        say(empty)
-        return
-    safe = [[shorten(cell, longest) for cell in row] for row in rows]
-    if on_terminal(sys.stdout):
-        _styled(columns, safe, fold=longest > CELL)
-        return
-    widths = [max(len(row[i]) for row in (columns, *safe)) for i in range(len(columns))]
-    for row in (columns, *safe):
-        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
-def _styled(columns: Sequence[str], rows: Sequence[Sequence[str]], *, fold: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        folds = fold and column == columns[-1]
-        table.add_column(column, no_wrap=not folds, overflow="fold" if folds else "ellipsis")
-    for row in rows:
-        table.add_row(*(Text(cell, style=_STYLES.get(cell.split(" ")[0], "")) for cell in row))
-    Console(highlight=False).print(table)
-
-
 def parse_moment(text: str) -> datetime:
     """The aware time of a wire value."""
     return datetime.fromisoformat(text)
-
-
-def in_zone(moment: datetime) -> datetime:
-    """The terminal's local time of `moment`; at the end of the calendar, where there is none, its own."""
-    try:
-        return moment.astimezone()
-    except OverflowError:
-        return moment
 
 
 def when(moment: str | None, now: str) -> str:
@@ -105,28 +44,26 @@ def when(moment: str | None, now: str) -> str:
 
     Both are wire values; `now` is the daemon's, so that a clock that is off on one side misleads nobody.
     """
-    if moment is None:
-        return "-"
-    at, here = parse_moment(moment), parse_moment(now)
-    local, today = in_zone(at), in_zone(here)
-    clock = local.strftime("%H:%M") if local.date() == today.date() else local.strftime("%a %d %b %H:%M")
-    if at >= here:
-        return f"in {format_duration((at - here) / timedelta(seconds=1))} ({clock})"
-    return f"{format_duration((here - at) / timedelta(seconds=1))} ago ({clock})"
+    return "-" if moment is None else box_times.when(parse_moment(moment), parse_moment(now))
 
 
-def until(moment: str | None, now: str) -> str:
-    """`until 21:15`, or `until unknown`; the date too when it is not today."""
-    if moment is None:
-        return "until unknown"
-    local = in_zone(parse_moment(moment))
-    same = local.date() == in_zone(parse_moment(now)).date()
-    return "until " + local.strftime("%H:%M" if same else "%a %d %b %H:%M")
+def with_local_times(text: str, now: datetime | None = None) -> str:
+    """`text` with each time of the wire as the terminal's local one (TIME-1).
+
+    With `now` how long until as well: `21:15 (in 42 min)`; else the date, as nobody can tell the day.
+    """
+    return _WIRE_TIME.sub(lambda found: _local(parse_moment(found[0]), now), text)
 
 
-def with_local_times(text: str) -> str:
-    """`text` with each time of the wire as the terminal's local one: `Sun 29 Nov 17:05` (TIME-1)."""
-    return _WIRE_TIME.sub(lambda found: in_zone(parse_moment(found[0])).strftime("%a %d %b %H:%M"), text)
+def _local(moment: datetime, now: datetime | None) -> str:
+    if now is None:
+        return box_times.dated(moment)
+    return f"{box_times.clock(moment, now)} ({box_times.when(moment, now).rpartition(' (')[0]})"
+
+
+def clock_until(moment: str | None, now: str) -> str:
+    """`until 21:15 (in 42 min)`, or nothing of an end that nobody knows."""
+    return "" if moment is None else f"until {_local(parse_moment(moment), parse_moment(now))}"
 
 
 def hold_line(hold: HoldStatus, now: str) -> str:

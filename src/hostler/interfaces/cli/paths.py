@@ -6,7 +6,8 @@ from cyclopts import App
 
 from hostler.interfaces.cli.config import ConfigFile, HostOption, Parts
 from hostler.interfaces.cli.options import AsJson
-from hostler.interfaces.cli.output import say_json, say_table
+from hostler.interfaces.cli.output import say_json
+from hostler.interfaces.cli.tables import WHOLE, say_table
 
 app = App(name="paths", help="Show where everything is.", help_epilogue="Example: hostler paths --json")
 
@@ -18,5 +19,5 @@ def paths(config: ConfigFile = None, *, host: HostOption = None, json: AsJson = 
     if json:
         say_json(dict(found))
     else:
-        say_table(("WHAT", "WHERE"), list(found.items()), empty="There are no places.")
+        say_table(("WHAT", "WHERE"), list(found.items()), empty="There are no places.", longest=WHOLE)
     return 0

@@ -1,15 +1,19 @@
-"""What a person sees while an engine starts: `starting 41 s of 240 s` on one line (ENG-5).
+"""What is looked after while a command waits: a start's progress, and whether anybody reads on.
 
-Decides nothing about the start: another call waits for it, this one only looks.
+`starting 41 s of 240 s` stands on one line (ENG-5). Decides nothing about the start or the stream: a
+thread waits for them, the command only looks.
 """
 
 from __future__ import annotations
 
+import io
 import queue
+import select
 import sys
 import threading
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, TypeVar
 
 from hostler.client import Client
 from hostler.domain.errors import Refusal
@@ -17,6 +21,8 @@ from hostler.domain.values import shorten
 from hostler.interfaces.api.shapes import OneEngine
 from hostler.interfaces.cli.daemon import answer, at
 from hostler.interfaces.cli.output import on_terminal
+
+Item = TypeVar("Item")
 
 LOOK_S: Final = 1.0
 _CLEAR_LINE: Final = "\r\x1b[K"
@@ -44,6 +50,56 @@ def while_waiting(client: Client, engine: str, ask: Callable[[], object]) -> obj
     if failure is not None:
         raise failure
     return value
+
+
+def while_read(stream: Iterator[Item]) -> Iterator[Item]:
+    """The items of `stream` as they come, as long as somebody reads stdout. Raises what `stream` raises.
+
+    BrokenPipeError within a second of the reader's end, however long nothing comes (INTERFACE-2).
+    """
+    items: queue.Queue[Item | _End] = queue.Queue(maxsize=1)
+
+    def run() -> None:
+        failure: Exception | None = None
+        try:
+            for item in stream:
+                items.put(item)
+        except Exception as error:  # noqa: BLE001 - carried to the main thread, which raises it
+            failure = error
+        items.put(_End(failure=failure))
+
+    threading.Thread(target=run, daemon=True).start()
+    while True:
+        try:
+            found = items.get(timeout=LOOK_S)
+        except queue.Empty:
+            _check_reader()
+            continue
+        if not isinstance(found, _End):
+            yield found
+        elif found.failure is not None:
+            raise found.failure
+        else:
+            return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _End:
+    """The end of a stream, and what it ended with."""
+
+    failure: Exception | None
+
+
+def _check_reader() -> None:
+    """BrokenPipeError when whoever read stdout has gone: a pipe says so without being written to."""
+    try:
+        handle = sys.stdout.fileno()
+    except io.UnsupportedOperation:
+        return  # No file is behind it, so nobody can leave.
+    poll = select.poll()
+    poll.register(handle, 0)
+    if any(said & (select.POLLERR | select.POLLHUP) for _, said in poll.poll(0)):
+        raise BrokenPipeError
 
 
 def _look_until(

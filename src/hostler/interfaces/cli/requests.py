@@ -10,11 +10,14 @@ from hostler.domain.values import format_duration, format_size, shorten
 from hostler.interfaces.api.shapes import RequestList
 from hostler.interfaces.cli.daemon import answer, at, connected, pages
 from hostler.interfaces.cli.options import AsJson
-from hostler.interfaces.cli.output import say, say_json, say_table
+from hostler.interfaces.cli.output import say, say_json
+from hostler.interfaces.cli.tables import say_table
 from hostler.services.picture import RequestStatus
 
 PATH: Final = "/v1/hostler/requests"
 COLUMNS: Final = ("REQUEST", "ROUTE", "ENGINE", "PHASE", "FOR", "IN", "OUT", "KEY", "CLIENT", "FROM")
+SPARE: Final = ("OUT", "IN", "FROM", "KEY", "CLIENT", "ROUTE")
+"""What a narrow terminal does without, the first one first: never the id, which `cancel` takes."""
 
 
 def requests(*, json: AsJson = False) -> int:
@@ -25,7 +28,7 @@ def requests(*, json: AsJson = False) -> int:
         say_json(raw)
     else:
         shown = [_row(it) for it in answer(raw, RequestList).requests]
-        say_table(COLUMNS, shown, empty="No request is under way.")
+        say_table(COLUMNS, shown, empty="No request is under way.", spare=SPARE)
     return 0
 
 

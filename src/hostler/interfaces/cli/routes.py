@@ -11,11 +11,14 @@ from hostler.domain.values import shorten
 from hostler.interfaces.api.shapes import OneRoute, RouteList
 from hostler.interfaces.cli.daemon import answer, at, connected, pages
 from hostler.interfaces.cli.options import AsJson
-from hostler.interfaces.cli.output import say, say_json, say_table
+from hostler.interfaces.cli.output import say, say_json
+from hostler.interfaces.cli.tables import say_table
 from hostler.services.picture import RouteStatus, TargetStatus
 
 PATH: Final = "/v1/hostler/routes"
 COLUMNS: Final = ("ROUTE", "PROFILE", "TARGETS", "OTHERS", "ALIASES")
+SPARE: Final = ("ALIASES", "OTHERS")
+"""What a narrow terminal does without, the first one first."""
 
 app = App(
     name="routes",
@@ -32,7 +35,7 @@ def routes(*, json: AsJson = False) -> int:
     if json:
         say_json(raw)
     else:
-        say_table(COLUMNS, rows(answer(raw, RouteList).routes), empty="There are no routes.")
+        say_table(COLUMNS, rows(answer(raw, RouteList).routes), empty="There are no routes.", spare=SPARE)
     return 0
 
 

@@ -17,7 +17,9 @@ from hostler.interfaces.api.shapes import Happened, Schedule
 from hostler.interfaces.cli import engines, routes
 from hostler.interfaces.cli.daemon import SCHEDULE, answer, connected
 from hostler.interfaces.cli.options import AsJson
-from hostler.interfaces.cli.output import hold_line, parse_moment, say, say_json, say_table
+from hostler.interfaces.cli.output import hold_line, parse_moment, say, say_json, with_local_times
+from hostler.interfaces.cli.tables import say_table
+from hostler.interfaces.cli.progress import while_read
 from hostler.wire.told import refusal_from
 
 EVENTS: Final = "/gateway/events"
@@ -37,7 +39,7 @@ def schedule(
     """Show the schedule with its cursor; with --since or --follow what happened."""
     with connected() as client:
         if follow:
-            for event in _followed(client, since):
+            for event in while_read(_followed(client, since)):
                 _tell(event, as_json=json)
             return 0
         raw = client.get(SCHEDULE) if since is None else _since(client, since)
@@ -86,10 +88,11 @@ def _tell(raw: object, *, as_json: bool) -> None:
 
 def _line(it: Happened) -> str:
     """One event on one line, at the terminal's local time (TIME-1)."""
-    local = parse_moment(it.time).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    at = parse_moment(it.time)
+    local = at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
     subject = " ".join(f"{name}={value}" for name, value in it.subject.items())
     by = "" if it.actor == "daemon" else f"  by {it.actor}"
-    message = f"  {it.message}" if it.message else ""
+    message = f"  {with_local_times(it.message, at)}" if it.message else ""
     return f"{local}  {shorten(f'{it.type}  {subject}{message}{by}', 400)}"
 
 
@@ -99,6 +102,6 @@ def _show(it: Schedule) -> None:
         say(f"hold     {hold_line(it.hold, now)}")
     say(f"cursor   {shorten(it.cursor)}")
     say()
-    say_table(engines.COLUMNS, engines.rows(it.engines, now), empty="There are no engines here.")
+    engines.table(it.engines, now)
     say()
-    say_table(routes.COLUMNS, routes.rows(it.routes), empty="There are no routes.")
+    say_table(routes.COLUMNS, routes.rows(it.routes), empty="There are no routes.", spare=routes.SPARE)

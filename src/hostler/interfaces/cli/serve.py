@@ -15,7 +15,12 @@ def serve(
     config: ConfigFile = None,
     host: HostOption = None,
     listen: Annotated[
-        tuple[str, ...], Parameter(help="Where to listen instead of node.listen; may be given again.")
+        tuple[str, ...],
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Where to listen instead of node.listen; may be given again.",
+        ),
     ] = (),
     parts: Annotated[ServeParts, Parameter(parse=False)],
 ) -> int:

@@ -17,7 +17,8 @@ from hostler.domain.values import format_duration, format_size, shorten
 from hostler.interfaces.cli import engines, routes
 from hostler.interfaces.cli.daemon import answer, connected, cursor_now, next_cursor
 from hostler.interfaces.cli.options import AsJson
-from hostler.interfaces.cli.output import hold_line, on_terminal, say, say_json, say_table, until
+from hostler.interfaces.cli.output import clock_until, hold_line, on_terminal, say, say_json
+from hostler.interfaces.cli.tables import say_table
 from hostler.services.picture import HostStatus, Picture
 
 PATH: Final = "/v1/hostler/status"
@@ -72,9 +73,9 @@ def show(picture: Picture) -> None:
     for warning in _warnings(picture):
         say(f"warning: {shorten(warning, 200)}")
     say()
-    say_table(engines.COLUMNS, engines.rows(picture.engines, picture.at), empty="There are no engines here.")
+    engines.table(picture.engines, picture.at)
     say()
-    say_table(routes.COLUMNS, routes.rows(picture.routes), empty="There are no routes.")
+    say_table(routes.COLUMNS, routes.rows(picture.routes), empty="There are no routes.", spare=routes.SPARE)
     say()
     count = picture.in_flight
     say(f"{count} request{'' if count == 1 else 's'} under way.")
@@ -109,7 +110,7 @@ def _warnings(picture: Picture) -> Iterator[str]:
     if host.orchestration_off is not None:
         yield f"nothing is started or stopped here: {host.orchestration_off}"
     if picture.hold.overlong:
-        end = until(picture.hold.until, picture.at)
+        end = clock_until(picture.hold.until, picture.at)
         yield f"the hold goes on {end}, more than 8 h from now, and was not forced"
     if picture.daemon.events_dropped:
         yield f"{picture.daemon.events_dropped} events were lost to a full queue"
