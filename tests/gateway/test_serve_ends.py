@@ -318,3 +318,20 @@ async def test_back_pressure() -> None:
                 await asyncio.sleep(0)
         assert pushed < 64 << 20
         assert it.rows[0].bytes_out <= pushed
+
+
+async def test_all_bodies_together_are_bounded() -> None:
+    """GW-12: bodies that together hold more than the bound are refused `limit`; an ended one makes room."""
+    slow = Slow()
+    async with front(a_draining_fleet(), {"fast": slow.target}) as it:
+        hall = it.gateway.means.hall
+        client = await begun(it, slow)
+        assert hall.held == len(chat_body("chat", stream=True))
+        hall.most = hall.held + 10
+        refused = await it.chat("chat")
+        assert (refused.status, refused["retry-after"]) == (503, "1")
+        assert b'"code":"limit"' in refused.body
+        slow.go.set()
+        await client.rest()
+        await until(lambda: not it.rows)
+        assert hall.held == 0

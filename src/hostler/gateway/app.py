@@ -103,6 +103,7 @@ class Gateway:
             outcome = await serving.run(work)
         finally:
             self.requests.close(serving.entry)
+            serving.seat.leave()
             self.ended(serving.entry, outcome, serving.status)
         if serving.unfinished:
             raise CutShort
@@ -160,7 +161,7 @@ class Gateway:
         return principal
 
     async def _body(self, serving: Serving, known: Known, receive: Receive, limit: int) -> bytes:
-        body = await read_body(receive, limit, known.length)
+        body = await read_body(receive, limit, known.length, serving.seat)
         serving.entry.bytes_in = len(body)
         serving.entry.phase = "read"
         return body

@@ -6,12 +6,13 @@ Decides which failures let another target be tried, and which make an upstream b
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hostler.domain.errors import Internal, Refusal, UpstreamBroke, UpstreamUnreachable
 from hostler.gateway import headers as head_rules
 from hostler.gateway.backoff import Backoff, asked_for, fails
 from hostler.gateway.choose import Attempt
+from hostler.gateway.intake import Hall
 from hostler.gateway.upstream import (
     RequestHead,
     RequestRefused,
@@ -38,6 +39,7 @@ class Means:
     clock: Clock
     bug: Callable[[BaseException], str]
     redact: Callable[[str], str] = str
+    hall: Hall = field(default_factory=Hall)
 
 
 async def ask(means: Means, method: str, attempt: Attempt) -> Response:

@@ -18,7 +18,7 @@ from hostler.gateway import headers as head_rules
 from hostler.gateway.ask import Means, ask, translated
 from hostler.gateway.choose import Attempt, Choice
 from hostler.gateway.exchange import Scope, Send, on_hang_up
-from hostler.gateway.intake import ClientGone
+from hostler.gateway.intake import ClientGone, Seat
 from hostler.gateway.stream import Framing, Tracker, comment
 from hostler.gateway.upstream import Response, UpstreamError, UpstreamSilent
 from hostler.services.lanes import Lane, heard
@@ -64,6 +64,7 @@ class Serving:
         "_tracker",
         "entry",
         "method",
+        "seat",
         "status",
         "unfinished",
         "wants_stream",
@@ -81,6 +82,7 @@ class Serving:
         self._gone_at = self._deadline = 0.0
         self._tracker = Tracker()
         self._route: Fields = []
+        self.seat = Seat(means.hall)
         self.entry = requests.open(requester, route="-", path=scope["path"], cut=self.cut)
         self.method: str = scope["method"]
         self.status = 0
