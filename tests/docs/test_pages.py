@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from hostler.adapters.config.build import LATER
 from hostler.adapters.config.schema.document import json_schema
 from hostler.domain.events import TYPES
 from hostler.gateway import paths
@@ -126,6 +127,23 @@ def test_every_command_is_documented_with_an_example() -> None:
     leaves = [name for name in sections if not any(other.startswith(f"{name} ") for other in sections)]
     assert len(leaves) > 20
     assert [name for name in leaves if f"hostler {name}" not in sections[name].split("Example", 1)[-1]] == []
+
+
+def test_every_exit_code_is_documented() -> None:
+    """INTERFACE-4: every exit code of this version stands in the table of exit codes."""
+    codes = [0, 2, 65, 66, 69, 70, 71, 73, 74, 75, 76, 77, 78, 124, 130, 141, 143]
+    assert [int(code) for code in re.findall(r"^\| (\d+) \|", commands.exit_codes(), re.MULTILINE)] == codes
+
+
+def test_config_keys_without_effect_say_so() -> None:
+    """HOUSE-6: each key at the top of the file whose part is not built yet says so, and comes last."""
+    sections = config.render().split("\n## ")[1:]
+    names = [part.split("\n", 1)[0] for part in sections]
+    assert names[-len(config.LATER) :] == list(config.LATER)
+    assert [name for name, part in zip(names, sections, strict=True) if config.NOT_BUILT in part] == list(
+        config.LATER
+    )
+    assert set(config.LATER) <= set(LATER)
 
 
 def test_what_never_ran_on_the_real_thing_is_said() -> None:

@@ -17,6 +17,7 @@ from hostler.domain.hold import (
     seconds_left,
     view,
 )
+from hostler.domain.values import rfc3339
 
 NOW = datetime(2026, 9, 4, 21, 0, tzinfo=UTC)
 END = datetime(2026, 9, 4, 21, 15, 11, tzinfo=UTC)
@@ -173,10 +174,17 @@ def test_a_refusal_names_owner_and_expiry() -> None:
     assert told.retry_after == 911
 
 
-def test_a_refusal_under_a_torn_record_says_unknown() -> None:
-    """HOLD-13: under a record that cannot be read the owner and the end are unknown."""
+def test_a_refusal_under_a_torn_record_names_the_way_out() -> None:
+    """HOLD-4: under a record that cannot be read a refusal says when it ages out and what clears it."""
     told = refusal(torn(), engine="large", host="crow", now=NOW)
-    assert (told.owner, told.until, told.expires_at, told.retry_after) == ("unknown", "unknown", None, 60)
+    ages_out = rfc3339(NOW + timedelta(seconds=AGES_OUT_S))
+    assert (told.owner, told.until, told.expires_at, told.retry_after) == ("unknown", ages_out, None, 60)
+    assert told.facts()["unreadable"] == "is empty"
+    assert told.advice() == (
+        "The hold record is empty: `hostler box release` clears it and keeps its bytes,"
+        f" or it ages out at {ages_out}."
+    )
+    assert "ask its owner" in refusal(seen(), engine="large", host="crow", now=NOW).advice()
 
 
 def test_time_left_is_of_a_hold_only() -> None:

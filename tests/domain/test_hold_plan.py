@@ -6,7 +6,8 @@ import pytest
 
 from hostler.domain.errors import HoldTaken, InvalidRequest
 from hostler.domain.hold import Defect, Found, HoldRecord, HoldView, parse_record, view
-from hostler.domain.hold_plan import Release, Removal, Wanted, Write, encode, plan_release, plan_write
+from hostler.domain.hold_plan import Release, Removal, Wanted, Write, change, encode, plan_release, plan_write
+from hostler.domain.values import rfc3339
 
 NOW = datetime(2026, 9, 4, 21, 0, tzinfo=UTC)
 RAW = MappingProxyType({"owner": "w1", "ticket": 5})
@@ -130,7 +131,7 @@ def test_what_cannot_be_read_is_not_overwritten() -> None:
     """HOLD-9: `hold` over a record that cannot be read is refused, and names the command that clears it."""
     with pytest.raises(HoldTaken) as refused:
         write(torn())
-    assert (refused.value.owner, refused.value.until) == ("unknown", "unknown")
+    assert (refused.value.owner, refused.value.until) == ("unknown", rfc3339(NOW + timedelta(hours=8)))
     assert "`hostler box release`" in refused.value.advice()
 
 
@@ -224,3 +225,17 @@ def test_a_way_out_can_be_typed() -> None:
     with pytest.raises(HoldTaken) as refused:
         release(seen(replace(RECORD, owner="two words\x1b[2J", by=None)))
     assert "--owner 'two words\\x1b[2J'" in refused.value.advice()
+
+
+@pytest.mark.parametrize(("minutes", "word"), [(5, "Shortened"), (15, "Changed"), (60, "Extended")])
+def test_what_an_owner_does_to_its_own_hold_has_its_word(minutes: int, word: str) -> None:
+    """HOLD-9: an owner that writes its own hold again extends or shortens it, or leaves its end."""
+    after = replace(RECORD, expires_at=NOW + timedelta(minutes=minutes))
+    assert change(seen(), seen(after)) == word
+
+
+def test_a_shorter_hold_keeps_its_reason() -> None:
+    """HOLD-9: an owner that leaves out reason and list keeps both, however the end moves."""
+    shorter = replace(WANTED, reason=None, allow=None, expires_at=NOW + timedelta(minutes=5))
+    record = write(seen(), shorter).record
+    assert (record["reason"], record["allow"]) == ("bench", ["fast"])

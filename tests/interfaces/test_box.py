@@ -319,3 +319,27 @@ def test_status_loads_nothing_heavy(box: Calls) -> None:
         [sys.executable, "-c", text], env=env, capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout == "free\n[]\n"
+
+
+def test_a_shortened_hold_is_called_so(box: Calls) -> None:
+    """HOLD-9: the same owner's earlier end is told as shortened, a later one as extended, reason kept."""
+    box("hold", "--owner", "ada", "--reason", "bench", "--minutes", "90")
+    assert box("hold", "--owner", "ada", "--minutes", "5").out.startswith("Shortened by ada, ends in 5 min (")
+    said = box("hold", "--owner", "ada", "--minutes", "60")
+    assert said.out.startswith("Extended by ada, ends in 60 min (")
+    assert said.out.endswith("): bench\n")
+
+
+def test_an_allowed_engine_that_the_config_does_not_name_is_warned_of(
+    box: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HOLD-5: `hold` writes a list with unknown names and warns of each; without a config none is known."""
+    words = ("hold", "--owner", "ada", "--allow", "fast,nope")
+    assert box(*words).err.count("nope") == 0
+    box.config("version: 1\nengines: {fast: {}}\n", monkeypatch)
+    said = box(*words)
+    assert said.code == 0
+    assert "warning: --allow nope: no engine of the config is called so\n" in said.err
+    assert "--allow fast:" not in said.err
+    assert "no engine of the config is called so" in box(*words, "--json").out
+    assert box.record()["allow"] == ["fast", "nope"]

@@ -59,7 +59,7 @@ async def test_status_is_the_whole_picture(box: Room, user: Shell) -> None:
     assert lines[1] == "hold     held by bench, ends in 42 min (22:47): window"
     assert lines[2].startswith("memory   host: 24.0 GiB of 124 GiB used, 100 GiB available")
     large = next(line for line in lines if line.startswith("large"))
-    assert large.endswith("blocked: box_reserved until 22:47")
+    assert large.endswith("blocked: box_reserved until 22:47 (in 42 min)")
     assert "1 request under way." in lines
     assert "\x1b" not in ended.out
 
@@ -88,7 +88,10 @@ async def test_an_engine_is_started_and_stopped(box: Room, user: Shell) -> None:
         (["start", "fast"], "fast is ready after 0 s.\n", State.READY),
         (
             ["drain", "fast", "--timeout", "5s"],
-            "fast is drained. `hostler resume fast` lets requests in again.\n",
+            (
+                "fast is drained: it runs and takes nothing new. `hostler resume fast` lets requests in"
+                " again, `hostler stop fast` stops it.\n"
+            ),
             State.DRAINING,
         ),
         (["resume", "fast"], "fast may run again.\n", State.READY),
@@ -107,7 +110,7 @@ async def test_a_refused_start_is_one_error_and_one_hint(box: Room, user: Shell)
     code, lines = told(await user.run("start", "fast"))
     assert code == 75
     assert [line.split(":")[0] for line in lines] == ["error", "hint"]
-    assert lines[0] == "error: crow is held by bench until Fri 04 Sep 22:47: fast is not started."
+    assert lines[0] == "error: crow is held by bench until 22:47 (in 42 min): fast is not started."
 
 
 async def test_a_failure_with_json_is_the_error_object_alone(box: Room, user: Shell) -> None:

@@ -1,6 +1,7 @@
 """The page of commands: what each says of itself, as `--help` prints it, and the exit codes."""
 
 import io
+import signal
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
@@ -15,6 +16,7 @@ from tools.pages.refusals import refusals
 from tools.pages.text import table
 
 WIDTH: Final = 100
+TERMINATED: Final = 128 + signal.SIGTERM
 
 INTRODUCTION: Final = """# Commands
 
@@ -56,6 +58,7 @@ def exit_codes() -> str:
         **{code: ", ".join(names) for code, names in kinds.items()},
         WAIT_TIMED_OUT: "the wait timed out: what was asked for goes on",
         INTERRUPTED: "interrupted",
+        TERMINATED: "ended by SIGTERM, as a shell shows it",
         BROKEN_PIPE: "the reader of its output went away",
     }
     return table(("exit code", "kind of answer"), [(str(code), told[code]) for code in sorted(told)])

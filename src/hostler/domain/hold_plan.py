@@ -148,7 +148,7 @@ def plan_release(shown: HoldView, *, owner: str | None, force: bool, by: str, no
 
 
 def change(before: HoldView, after: HoldView) -> str:
-    """The word for what an owner did to its own hold: `Extended`, `Shortened`, or `Changed` with the same end."""
+    """What an owner did to its own hold: `Extended`, `Shortened`, or `Changed` when it ends as before."""
     if before.until is None or after.until is None or before.until == after.until:
         return "Changed"
     return "Extended" if after.until > before.until else "Shortened"

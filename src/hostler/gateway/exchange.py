@@ -147,6 +147,10 @@ class Exchange:
             if not self.response_complete and not self.disconnected:
                 _log.error("no whole answer for %s %s", self.scope["method"], self.scope["path"])
                 await self._fail()
+        finally:
+            # The scope and the exchange hold each other: a ring that only the collector would open.
+            self.scope.pop(SCOPE_KEY, None)
+            self.on_hang_up = None
 
     # For the application.
 

@@ -64,6 +64,8 @@ class Requests:
     def close(self, entry: InFlight) -> None:
         """The request has ended, however it did."""
         self.table.pop(entry.id, None)
+        # Whoever made the row holds it, and its `cut` holds them: a ring that only the collector would open.
+        entry.cut = _over
 
     def cancel(self, request: str, by: Requester) -> None:
         """End a request by its id with an error frame. Refuses `not_found`."""
@@ -75,3 +77,7 @@ class Requests:
     def all(self) -> Iterable[InFlight]:
         """The rows at this moment."""
         return tuple(self.table.values())
+
+
+def _over(cause: Refusal) -> None:
+    """What ends a request that has ended: nothing."""

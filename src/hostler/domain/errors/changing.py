@@ -105,6 +105,10 @@ class BoxReserved(Refusal):
     expires_at: str | None = None
     unreadable: str | None = None
 
+    def facts(self) -> dict[str, object]:
+        """The facts; `unreadable` only of a record that is."""
+        return {name: fact for name, fact in super().facts().items() if name != "unreadable" or fact}
+
     def advice(self) -> str:
         """How to go on. Nobody owns a record that cannot be read (HOLD-4): the hint names what clears it."""
         if self.unreadable is None:

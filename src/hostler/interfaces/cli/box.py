@@ -10,7 +10,7 @@ import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
@@ -36,7 +36,8 @@ from hostler.interfaces.cli.box_text import (
 from hostler.interfaces.cli.box_times import UNTIL, clock, parse_until, when
 from hostler.interfaces.cli.failure import usage
 from hostler.interfaces.cli.options import AsJson
-from hostler.services.holds_offline import BoxParts, Held
+from hostler.interfaces.cli.plain_help import FoldedHelp
+from hostler.services.holds_offline import BoxParts, BoxStatus, Held
 
 DEFAULT_MINUTES: Final = LONGEST_S / 60
 
@@ -46,12 +47,12 @@ app = App(name="box", help="Hold this host, show who holds it, release it.")
 # What follows `--` belongs to the command, `--help` and `-h` too: so this command reads them itself.
 _hold = App(
     name="hold",
-    usage="Usage: hostler box hold --owner WHO --reason TEXT [OPTIONS] [-- CMD...]",
+    usage="Usage: hostler box hold --owner WHO [--reason TEXT] [OPTIONS] [-- CMD...]",
     default_parameter=Parameter(show_default=False),
     end_of_options_delimiter="",
     help_flags=[],
     version_flags=[],
-    help_epilogue="Example: hostler box hold --owner ada --reason 'bench window' --minutes 90 --allow embed",
+    help_epilogue="Example: hostler box hold --owner ada --reason bench --minutes 90 --allow embed",
 )
 app.command(_hold)
 
@@ -100,7 +101,7 @@ def hold(
     The hold ends by itself. The same owner may hold again, to extend, shorten or change its own.
     """
     if shown_help:
-        _hold.help_formatter = "default" if sys.stdout.isatty() else "plain"
+        _hold.help_formatter = "default" if sys.stdout.isatty() else FoldedHelp()
         _hold.help_print([])
         return 0
     now = parts.now()
@@ -109,14 +110,23 @@ def hold(
         return usage(wanted, "`hostler box hold --help` shows how it is used.", as_json=json)
     if command:
         return _run(command, wanted, parts)
+    before = parts.status()
     with _told(parts, as_json=json):
-        held = parts.hold(wanted)
+        held = _checked(parts.hold(wanted), wanted, before)
     if json:
         say_json(held_json(held, now))
     else:
-        say(held_lines(held, now))
+        say(held_lines(held, before.view, now))
         warn(held.where, *held.warnings)
     return 0
+
+
+def _checked(held: Held, wanted: Wanted, before: BoxStatus) -> Held:
+    """`held`, with a warning for each engine of --allow that the config does not name (HOLD-5)."""
+    known = before.engines
+    odd = () if known is None else tuple(name for name in wanted.allow or () if name not in known)
+    warnings = (f"--allow {shorten(name)}: no engine of the config is called so" for name in odd)
+    return replace(held, warnings=(*held.warnings, *warnings))
 
 
 def _wanted(asked: Asked, now: datetime) -> Wanted | str:
@@ -176,10 +186,12 @@ def _names(allow: list[str]) -> tuple[str, ...]:
 
 def _run(command: tuple[str, ...], wanted: Wanted, parts: BoxParts) -> int:
     """Hold while the command runs (HOLD-10). Stdout is the command's; what we say goes to stderr."""
+    before = parts.status()
 
     def begun(held: Held) -> None:
-        say(held_lines(held, parts.now()), sys.stderr)
-        warn(held.where, *held.warnings)
+        checked = _checked(held, wanted, before)
+        say(held_lines(checked, before.view, parts.now()), sys.stderr)
+        warn(checked.where, *checked.warnings)
 
     with _told(parts, as_json=False):
         ran = parts.run(command, wanted, begun)

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Final, TextIO
 
 from hostler.domain.hold import HoldState, HoldView, seconds_left
+from hostler.domain.hold_plan import change
 from hostler.domain.hold_record import HoldRecord
 from hostler.domain.values import shorten
 from hostler.interfaces.cli.box_times import clock, when
@@ -119,11 +120,11 @@ def _refused(found: BoxStatus, now: datetime) -> Iterator[str]:
         yield _row("", f"{at}  {shorten(row.engine)}  {shorten(row.by, TEXT)}")
 
 
-def held_lines(held: Held, now: datetime) -> Iterator[str]:
-    """What was written."""
+def held_lines(held: Held, before: HoldView, now: datetime) -> Iterator[str]:
+    """What was written over what was there `before`."""
     view = held.view
     ends = when(view.until, now) if view.until is not None else "-"
-    verb = "Extended" if held.extended else "Held"
+    verb = change(before, view) if held.extended else "Held"
     reason = f": {shorten(view.reason, TEXT)}" if view.reason else ""
     yield f"{verb} by {shorten(view.owner, TEXT)}, ends {ends}{reason}"
     if held.took_over is not None:

@@ -5,7 +5,7 @@ Decides the words for people. What an engine does is the daemon's decision.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Final
 
 import msgspec
@@ -101,7 +101,7 @@ def stop(
         say_json(raw)
         return 0
     name, shown = shorten(engine), answer(raw, OneEngine).engine
-    # Residency starts what is switched on and not suspended (ENG-10).
+    # Residency starts again what is switched on and not suspended.
     back = shown.resident and shown.enabled and not shown.suspended_by
     more = f" It is resident, so it comes back by itself; `hostler suspend {name}` keeps it stopped."
     say(f"{name} is stopped.{more if back else ''}")
@@ -261,12 +261,16 @@ def _notes(it: EngineStatus, now: str) -> list[str]:
         notes.append(f"takes nothing new until `hostler resume {it.id}` or `hostler stop {it.id}`")
     if it.memory.residue is not None:
         notes.append(f"{it.memory.residue} of its memory is not back")
+    return [*notes, *_kinds(it)]
+
+
+def _kinds(it: EngineStatus) -> Iterator[str]:
+    """What the config says of it that a person should know."""
     if it.resident:
-        notes.append("resident")
+        yield "resident"
     if it.serving_class != ServingClass.RESIDENT:
-        notes.append(it.serving_class)
+        yield it.serving_class
     if it.essential:
-        notes.append("essential")
+        yield "essential"
     if not it.enabled:
-        notes.append("disabled")
-    return notes
+        yield "disabled"

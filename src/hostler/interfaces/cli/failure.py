@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Final
 
-from hostler.domain.errors import InvalidConfig, Refusal
+from hostler.domain.errors import BoxReserved, InvalidConfig, Refusal
+from hostler.domain.fleet import frozen
 from hostler.domain.values import shorten
-from hostler.interfaces.cli.output import with_local_times
+from hostler.interfaces.cli.output import parse_moment, with_local_times
 from hostler.wire.refusals import USAGE_EXIT, error_object, face
 
 WAIT_TIMED_OUT: Final = 124
@@ -19,6 +22,14 @@ INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 """As a shell shows SIGPIPE: whoever read our output has what it wanted."""
 LONGEST: Final = 600
+FOR_PEOPLE: Final[Mapping[str, str]] = frozen(
+    {
+        "loading": "It goes on loading; `hostler status --watch` shows when it is ready.",
+        "queue_full": "Try again when some have ended; `hostler requests` lists what is under way.",
+        "cursor_reset": "`hostler schedule` shows what is there now, and the cursor to go on from.",
+    }
+)
+"""Hints of refusals, by code, whose own hint speaks to a program."""
 
 
 def fail(refusal: Refusal, *, as_json: bool, code: int | None = None) -> int:
@@ -26,7 +37,8 @@ def fail(refusal: Refusal, *, as_json: bool, code: int | None = None) -> int:
     if as_json:
         print(json.dumps(error_object(refusal), separators=(",", ":")), file=sys.stderr)
     else:
-        _tell(str(refusal), refusal.advice())
+        now = _now(refusal)
+        _tell(with_local_times(str(refusal), now), with_local_times(advice(refusal), now))
         if isinstance(refusal, InvalidConfig):
             for problem in refusal.problems:
                 print(shorten(problem, LONGEST), file=sys.stderr)
@@ -51,7 +63,21 @@ def usage(message: str, hint: str, *, as_json: bool) -> int:
     return USAGE_EXIT
 
 
+def advice(refusal: Refusal) -> str:
+    """The refusal's hint in words for people: who types a command sends no header and reads no path."""
+    hint = FOR_PEOPLE.get(refusal.code)
+    return refusal.advice() if hint is None else hint.format(**refusal.facts())
+
+
+def _now(refusal: Refusal) -> datetime | None:
+    """The daemon's time: so long before the end of a hold as the refusal says to wait (HOLD-13)."""
+    end = refusal.expires_at if isinstance(refusal, BoxReserved) else None
+    if end is None or refusal.retry_after is None:
+        return None
+    return parse_moment(end) - timedelta(seconds=refusal.retry_after)
+
+
 def _tell(message: str, hint: str) -> None:
-    print(f"error: {with_local_times(shorten(message, LONGEST))}", file=sys.stderr)
+    print(f"error: {shorten(message, LONGEST)}", file=sys.stderr)
     if hint:
-        print(f"hint: {with_local_times(shorten(hint, LONGEST))}", file=sys.stderr)
+        print(f"hint: {shorten(hint, LONGEST)}", file=sys.stderr)

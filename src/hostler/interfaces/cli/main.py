@@ -6,8 +6,10 @@ code. What a command does is in its own module, loaded when it is called (PERF-1
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ from cyclopts import App, CycloptsError
 from hostler import __version__
 from hostler.domain.errors import Refusal
 from hostler.interfaces.cli.failure import BROKEN_PIPE, INTERRUPTED, fail, usage
+from hostler.interfaces.cli.plain_help import FoldedHelp
 from hostler.services.config_parts import ConfigParts
 from hostler.services.holds_offline import BoxParts
 from hostler.services.serving import ServeParts
@@ -49,6 +52,9 @@ class Command:
     example: str = ""
 
 
+NEAR: Final = 0.6
+"""How alike two options are, at least, for one to be meant by the other; 1 is the same."""
+_SUGGESTED: Final = re.compile(r"--(?P<given>[\w-]+)\S*(?P<more> Did you mean --(?P<meant>[\w-]+)\?)")
 _HERE: Final = "hostler.interfaces.cli"
 
 COMMANDS: Final = (
@@ -144,7 +150,7 @@ COMMANDS: Final = (
         name="completion",
         path=f"{_HERE}.completion:completion",
         help="Print the script that completes commands in a shell.",
-        example="hostler completion bash > ~/.local/share/bash-completion/completions/hostler",
+        example="hostler completion fish > ~/.config/fish/completions/hostler.fish",
     ),
 )
 
@@ -155,7 +161,8 @@ def build() -> App:
         name="hostler",
         help="Looks after the inference engines of a few GPU boxes. For example: hostler status",
         version=f"hostler {__version__}",
-        help_formatter="default" if sys.stdout.isatty() else "plain",
+        version_flags=["--version", "-V"],
+        help_formatter="default" if sys.stdout.isatty() else FoldedHelp(),
     )
     for it in COMMANDS:
         epilogue = {"help_epilogue": f"Example: {it.example}"} if it.example else {}
@@ -166,6 +173,8 @@ def build() -> App:
 def run(arguments: Sequence[str], bootstrap: Bootstrap) -> int:
     """Run one command; its exit code (INTERFACE-4)."""
     # Behind `--` stands a command of somebody else, with options of its own.
+    if arguments and arguments[0] == "help":
+        arguments = [*arguments[1:], "--help"]
     as_json = "--json" in itertools.takewhile(lambda it: it != "--", arguments)
     try:
         command, bound, ignored = build().parse_args(list(arguments), print_error=False, exit_on_error=False)
@@ -173,7 +182,9 @@ def run(arguments: Sequence[str], bootstrap: Bootstrap) -> int:
         return _code(command, bound.args, {**bound.kwargs, **parts})
     except CycloptsError as error:
         words = " ".join(["hostler", *(error.command_chain or ())])
-        return usage(str(error).strip(), f"`{words} --help` shows how it is used.", as_json=as_json)
+        return usage(
+            _sensible(str(error).strip()), f"`{words} --help` shows how it is used.", as_json=as_json
+        )
     except Refusal as refusal:
         return fail(refusal, as_json=as_json)
     except KeyboardInterrupt:
@@ -182,6 +193,14 @@ def run(arguments: Sequence[str], bootstrap: Bootstrap) -> int:
         # What is still buffered would raise again when Python closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
+
+
+def _sensible(message: str) -> str:
+    """The message without a suggestion that has little to do with what was written."""
+    found = _SUGGESTED.search(message)
+    if found is None or difflib.SequenceMatcher(None, found["given"], found["meant"]).ratio() >= NEAR:
+        return message
+    return message[: found.start("more")] + message[found.end("more") :]
 
 
 def _code(command: Callable[..., object], args: Sequence[object], options: dict[str, object]) -> int:

@@ -18,8 +18,8 @@ from hostler.interfaces.cli import engines, routes
 from hostler.interfaces.cli.daemon import SCHEDULE, answer, connected
 from hostler.interfaces.cli.options import AsJson
 from hostler.interfaces.cli.output import hold_line, parse_moment, say, say_json, with_local_times
-from hostler.interfaces.cli.tables import say_table
 from hostler.interfaces.cli.progress import while_read
+from hostler.interfaces.cli.tables import say_table
 from hostler.wire.told import refusal_from
 
 EVENTS: Final = "/gateway/events"
@@ -27,7 +27,9 @@ EVENTS: Final = "/gateway/events"
 
 def schedule(
     *,
-    since: Annotated[str | None, Parameter(help="A cursor: show every later event instead.")] = None,
+    since: Annotated[
+        str | None, Parameter(help="A cursor, as `hostler schedule` prints it: show every later event.")
+    ] = None,
     follow: Annotated[
         bool,
         Parameter(

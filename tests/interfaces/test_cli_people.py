@@ -1,0 +1,113 @@
+import asyncio
+import json
+import os
+import re
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from hostler.domain.engine import State
+from hostler.domain.hold import HoldState, HoldView
+from tests.fakes.clock import settle
+from tests.interfaces.room import Room, room
+from tests.interfaces.terminal import HOSTLER, Shell, served
+from tests.interfaces.test_cli import told
+
+
+@pytest.fixture
+async def box() -> AsyncIterator[Room]:
+    async with room() as it:
+        yield it
+
+
+@pytest.fixture
+async def user(box: Room, tmp_path: Path) -> AsyncIterator[Shell]:
+    async with served(box.app, tmp_path) as it:
+        yield it
+
+
+async def silent(request: Request) -> Response:
+    """A daemon whose streams begin and say nothing more."""
+
+    async def stream() -> AsyncIterator[bytes]:
+        yield b"id: a:1\n: heartbeat a:1\n\n"
+        await asyncio.Event().wait()
+
+    return StreamingResponse(stream(), media_type="text/event-stream")
+
+
+@pytest.mark.parametrize("words", [("logs", "fast", "-f"), ("schedule", "--follow")])
+async def test_a_follower_ends_with_its_reader(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """INTERFACE-2: a command that follows ends when its reader has gone, though nothing more comes."""
+    ours, theirs = os.pipe()
+    async with served(Starlette(routes=[Route("/{path:path}", silent)]), tmp_path) as user:
+        process = await asyncio.create_subprocess_exec(
+            *HOSTLER, *words, env=dict(user.env), stdout=theirs, stderr=asyncio.subprocess.PIPE
+        )
+        os.close(theirs)
+        os.close(ours)
+        _, err = await process.communicate()
+    assert (process.returncode, err) == (141, b"")
+
+
+async def test_a_resident_that_is_stopped_comes_back_and_says_so(box: Room, user: Shell) -> None:
+    """INTERFACE-1: stop of a resident engine says that it comes back, and which command keeps it stopped."""
+    await user.inside("start", "embed")
+    ended = await user.inside("stop", "embed")
+    assert ended.out == (
+        "embed is stopped. It is resident, so it comes back by itself;"
+        " `hostler suspend embed` keeps it stopped.\n"
+    )
+    assert box.lane("embed").state is State.STOPPED
+
+
+async def test_notes_say_what_is_resident_and_how_a_drain_ends(user: Shell) -> None:
+    """INTERFACE-1: the note of an engine says that it is resident, and of a draining one how that ends."""
+    await user.inside("start", "fast")
+    await user.inside("drain", "fast")
+    lines = (await user.inside("engines")).out.splitlines()
+    assert next(it for it in lines if it.startswith("embed")).endswith("resident; essential")
+    fast = next(it for it in lines if it.startswith("fast"))
+    assert fast.endswith("takes nothing new until `hostler resume fast` or `hostler stop fast`")
+
+
+async def test_a_torn_hold_record_is_told_with_its_cure(box: Room, user: Shell) -> None:
+    """HOLD-4: a start under a record that cannot be read is told what clears it, and when it ages out."""
+    box.hold.view = HoldView(
+        state=HoldState.UNREADABLE,
+        path="/run/hold.json",
+        defect="is not JSON",
+        until=box.clock.now() + timedelta(hours=8),
+    )
+    code, lines = told(await user.run("start", "fast"))
+    assert code == 75
+    assert lines == [
+        "error: crow is held by unknown until 2026-09-05 06:05: fast is not started.",
+        (
+            "hint: The hold record is not JSON: `hostler box release` clears it and keeps its bytes,"
+            " or it ages out at 2026-09-05 06:05."
+        ),
+    ]
+
+
+async def test_no_wire_time_reaches_a_person(box: Room, user: Shell) -> None:
+    """TIME-1: no command prints people a time of the wire, in a table, in an event or in a refusal."""
+    box.held("bench")
+    cursor = json.loads((await user.inside("schedule", "--json")).out)["cursor"]
+    await user.inside("start", "fast")
+    await settle()
+    for words in (
+        ("status",),
+        ("engines",),
+        ("why", "fast"),
+        ("schedule", "--since", cursor),
+        ("start", "fast"),
+    ):
+        ended = await user.run(*words)
+        assert not re.search(r"\dT\d\d:\d\d:\d\d", ended.out + ended.err), words
