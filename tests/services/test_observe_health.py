@@ -89,7 +89,7 @@ async def test_what_a_hold_blocks() -> None:
 
 
 async def test_state_that_cannot_be_read_is_told() -> None:
-    """CONF-5: a routes.json or suspended.json that cannot be read is a warning that says what holds instead."""
+    """CONF-5: a routes.json or suspended.json that cannot be read is a warning with what holds instead."""
     async with world(engine("a")) as it:
         assert status(it).daemon().warnings == ()
         it.files.texts["routes"] = "{"

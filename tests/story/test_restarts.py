@@ -190,7 +190,7 @@ async def test_a_new_daemon_beside_the_old(fake: House) -> None:
 
 
 async def test_a_state_directory_that_cannot_be_written_ends_no_daemon(fake: House) -> None:
-    """REL-1: where daemon.json can be neither written nor removed, requests are served and the end is whole."""
+    """REL-1: where daemon.json can be neither written nor removed, requests are served, the end is whole."""
     fake.fakes("fast")
     blocked = fake.state / "daemon.json"
     blocked.mkdir(parents=True, mode=0o700)
