@@ -130,8 +130,10 @@ async def test_python_leaves_no_ignored_signal_behind(directory: Path) -> None:
     fields = dict(
         line.split(":\t") for line in (await _status(int(str(told["pid"])))).splitlines() if ":\t" in line
     )
-    assert int(fields["SigIgn"], 16) == 0
-    assert int(fields["SigBlk"], 16) == 0
+    # 32 and 33 are the C library's own: no program can set them, and one may be inherited as ignored.
+    reserved = 1 << 31 | 1 << 32
+    assert int(fields["SigIgn"], 16) & ~reserved == 0
+    assert int(fields["SigBlk"], 16) & ~reserved == 0
 
 
 async def _status(pid: int) -> str:
