@@ -353,6 +353,6 @@ async def test_who_waits_behind_another_load_hears_of_a_hold() -> None:
         await it.clock.advance(1)
         it.hold.write()
         await it.clock.advance(2 * LOOK_AGAIN_S)
+        assert (behind.done(), loading.done()) == (True, False)
         with pytest.raises(BoxReserved):
             await behind
-        assert not loading.done()

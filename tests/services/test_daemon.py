@@ -1,0 +1,120 @@
+import asyncio
+import errno
+import socket
+from collections.abc import Callable
+
+import pytest
+
+from hostler.adapters.store.memory import MemoryStore
+from hostler.daemon import Daemon
+from hostler.services.event_queue import EventQueue
+from hostler.services.feed import Feed
+from tests.fakes.ids import CountingIds
+from tests.fakes.world import World, engine, world
+from tests.services.test_observe_health import status
+
+
+class Server:
+    """A listening side that serves nobody and ends when it is told to."""
+
+    def __init__(self) -> None:
+        self.serving = asyncio.Event()
+        self.told = asyncio.Event()
+
+    @property
+    def should_exit(self) -> bool:
+        return self.told.is_set()
+
+    @should_exit.setter
+    def should_exit(self, value: bool) -> None:
+        assert value
+        self.told.set()
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        self.serving.set()
+        await self.told.wait()
+
+
+class Lock:
+    """The one daemon's claim, and whether it was given up."""
+
+    released = False
+
+    def release(self) -> None:
+        self.released = True
+
+
+def daemon(it: World, announce: Callable[[], None], retract: Callable[[], None]) -> Daemon:
+    def bug(error: BaseException) -> str:
+        it.bugs.append(error)
+        return "err_1"
+
+    store = MemoryStore(CountingIds())
+    queue = EventQueue(store=store, clock=it.clock, ids=CountingIds())
+    return Daemon(
+        engines=it.engines,
+        watch=it.watch,
+        queue=queue,
+        events=it.events,
+        feed=Feed(queue=queue, draw=status(it).picture, clock=it.clock),
+        requests=it.requests,
+        store=store,
+        server=Server(),
+        sockets=(),
+        lock=Lock(),
+        clock=it.clock,
+        vitals=it.watch.vitals,
+        announce=announce,
+        retract=retract,
+        close=lambda: None,
+        bug=bug,
+        version="0",
+        listen=("127.0.0.1:7070",),
+    )
+
+
+async def ended(it: World, made: Daemon) -> int:
+    """The exit code of a daemon that is told to end once it serves and residents had their turn."""
+    running = asyncio.create_task(made.run(lambda _: None))
+    server = made.server
+    assert isinstance(server, Server)
+    await server.serving.wait()
+    await it.clock.advance(5)
+    made.stop.set()
+    while not running.done():
+        await it.clock.advance(1)
+    return await running
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS])
+async def test_a_disk_that_takes_nothing_ends_no_daemon(code: int) -> None:
+    """REL-1: where daemon.json can be neither written nor removed, engines start and the end is whole."""
+    failure = OSError(code, "the disk takes nothing")
+
+    def fails() -> None:
+        raise failure
+
+    async with world(engine("fast", resident=True)) as it:
+        made = daemon(it, fails, fails)
+        assert await ended(it, made) == 0
+        assert it.driver.started == ["fast"]
+        assert made.vitals.warnings == (
+            "where commands find this daemon was not written: the disk takes nothing",
+            "daemon.json was not removed: the disk takes nothing",
+        )
+        assert it.bugs == [failure, failure]
+        assert isinstance(made.lock, Lock)
+        assert made.lock.released
+
+
+async def test_the_end_names_what_goes_on_running() -> None:
+    """REL-5: with engines that are kept, the last event says which go on running without a daemon."""
+    async with world(engine("fast", resident=True)) as it:
+        assert await ended(it, daemon(it, lambda: None, lambda: None)) == 0
+        run = it.lane("fast").run
+        assert run is not None
+        last = [event for event in it.events.all if event.type == "daemon_stopped"]
+        assert [event.message for event in last] == [
+            f"shut down in order; still running: fast (pid {run.pid})"
+        ]
+        assert it.driver.stopped == []
