@@ -186,7 +186,7 @@ def test_without_a_cause_nothing_is_degraded() -> None:
         (ServingClassRefused(engine="big", serving_class="windowed", why="x"), "only in an operator window"),
         (MemoryNow(engine="big", host="crow", arithmetic="x"), "not enough memory now"),
         (EngineFailed(engine="big", why="x"), "it failed to start"),
-        (errors.Leased(engine="big", why="x"), "leased"),
+        (errors.Leased(thing="big", why="x"), "leased"),
         (errors.NotLaunchable(engine="big", why="x"), "not launchable"),
     ],
 )

@@ -235,7 +235,7 @@ def test_control_and_inference_differ_in_status_only() -> None:
         (BoxReserved(host="crow", engine="big", owner="unknown"), 60, False),
         (Loading(engine="big", elapsed_s=41, budget_s=240, retry_after=199), 199, True),
         (Loading(engine="big", elapsed_s=41, budget_s=240), 60, True),
-        (QueueFull(engine="big", waiting=9, retry_after=5), 5, True),
+        (QueueFull(what="big", waiting=9, retry_after=5), 5, True),
         (coded("rate_limited", Kind.BUSY, 5), 5, True),
         (coded("draining", Kind.BUSY, 1), 1, False),
         (Suspended(engine="big", by="anna", retry_after=60), None, False),

@@ -11,6 +11,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import ParamSpec, TypeVar
 
+from hostler.domain.moment import Moment
+
 START = datetime(2026, 9, 4, 20, 5, 11, 482_000, tzinfo=UTC)
 MOST_ROUNDS = 100_000
 _P = ParamSpec("_P")
@@ -23,6 +25,7 @@ class ManualClock:
     def __init__(self, now: datetime = START, elapsed: float = 1000.0) -> None:
         self._now = now
         self._elapsed = elapsed
+        self.boot = "boot-1"
         self._order = count()
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
 
@@ -31,6 +34,15 @@ class ManualClock:
 
     def elapsed(self) -> float:
         return self._elapsed
+
+    def moment(self) -> Moment:
+        return Moment(at=self._now, boot=self.boot, elapsed=self._elapsed)
+
+    def reboot(self, seconds: float = 0.0) -> None:
+        """The machine restarts: its elapsed time begins anew, `seconds` later on the wall."""
+        self.boot = f"{self.boot}'"
+        self._elapsed = 1.0
+        self._now += timedelta(seconds=seconds)
 
     async def sleep(self, seconds: float) -> None:
         if seconds <= 0:

@@ -116,7 +116,7 @@ def _stays(wanted: Engine, member: Running, now: float) -> Refusal | None:
     """Why a member that must go cannot, None when it can."""
     name = member.engine.id
     if member.leased:
-        return Leased(engine=name, why=f"{wanted.id} cannot be up beside it", retry_after=MIN_RETRY_S)
+        return Leased(thing=name, why=f"{wanted.id} cannot be up beside it", retry_after=MIN_RETRY_S)
     if member.engine.pinned and member.state.up:
         return NotLaunchable(
             engine=wanted.id,

@@ -14,6 +14,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Literal, TypeVar
 
+from hostler.domain.resource import Resource
 from hostler.domain.values import EngineId, HostName, RouteName, ServingClass
 
 _K = TypeVar("_K")
@@ -368,6 +369,8 @@ class Fleet:
     classes: Mapping[str, RequestClass] = field(default_factory=lambda: DEFAULT_CLASSES)
     gateway: Gateway = Gateway()
     keys: tuple[Key, ...] = ()
+    resources: Mapping[str, Resource] = field(default_factory=lambda: frozen({}))
+    ended_kept_s: float = 90 * 86_400.0
     later: Mapping[str, object] = field(default_factory=lambda: frozen({}))
 
     @property

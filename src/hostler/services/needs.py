@@ -10,6 +10,7 @@ from hostler.domain.engine import ExitReport, Launch, Probe, Restore, Run, StopR
 from hostler.domain.events import Event, Recorded
 from hostler.domain.hold import HoldView
 from hostler.domain.memory import Pools
+from hostler.domain.moment import Moment
 from hostler.services.picture import Picture
 
 
@@ -22,6 +23,10 @@ class Clock(Protocol):
 
     def elapsed(self) -> float:
         """Seconds since boot, suspend included."""
+        ...
+
+    def moment(self) -> Moment:
+        """Both clocks at once, and which run of the machine it is (LEASE-21)."""
         ...
 
     async def sleep(self, seconds: float) -> None:

@@ -121,29 +121,39 @@ class BoxReserved(Refusal):
 
 @dataclass(eq=False, kw_only=True)
 class HoldTaken(Refusal):
-    """Another owner's live hold is not overwritten and not released (HOLD-9)."""
+    """Somebody has it: another owner's hold is not overwritten (HOLD-9), no leased resource given.
+
+    `lease` and `waiting` are of a resource (LEASE-23): who holds it, and how many wait.
+    """
 
     kind = Kind.BUSY
     code = "held"
-    message = "The box is held by {owner} until {until}."
+    message = "{what} is held by {owner} until {until}."
     hint = "{way}"
 
     owner: str
     until: str
     way: str = ""
+    what: str = "The box"
+    lease: str = ""
+    waiting: int = 0
 
 
 @dataclass(eq=False, kw_only=True)
 class Leased(Refusal):
-    """A lease has the engine as it is; nobody else starts or stops it (EVICT-2)."""
+    """A lease has the thing as it is; nobody else changes, starts or stops it (LEASE-15, EVICT-2)."""
 
     kind = Kind.BUSY
     code = "leased"
-    message = "{engine} is leased: {why}."
-    hint = "Try again when the lease is over."
+    message = "{thing} is leased: {why}."
+    hint = "Wait until the lease is over, or ask its holder; `hostler schedule` shows who has what."
 
-    engine: str
+    thing: str
     why: str
+    lease: str = ""
+    resource: str = ""
+    holder: str = ""
+    until: str = ""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -175,14 +185,14 @@ class Loading(Refusal):
 
 @dataclass(eq=False, kw_only=True)
 class QueueFull(Refusal):
-    """Too many wait already (429)."""
+    """Too many wait already (429): for an engine, for a resource (R58), or too many jobs are open."""
 
     kind = Kind.BUSY
     code = "queue_full"
-    message = "{waiting} requests wait for {engine} already."
+    message = "{waiting} wait for {what} already."
     hint = "Try again after Retry-After."
 
-    engine: str
+    what: str
     waiting: int
 
 

@@ -1,0 +1,48 @@
+"""The journal: what a lease set out to do, what each step found, and what is still owed (LEASE-10).
+
+Decides what remains to be undone, and in which order. Stores nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hostler.domain.step import Found, Step
+
+
+class EntryState(StrEnum):
+    """How far one step came. An entry that was begun counts as done: undo looks first."""
+
+    BEGUN = "begun"
+    """Written before the effect; a crash leaves it here."""
+    DONE = "done"
+    """Seen to hold."""
+    SKIPPED = "skipped"
+    """It was so already: nothing was done, and nothing is undone."""
+    UNDONE = "undone"
+    """Put back, and seen to be."""
+    DRIFTED = "drifted"
+    """Somebody changed it meanwhile: left as it is, and told."""
+    LEFT = "left"
+    """Not undone, because what it depends on drifted or was abandoned."""
+
+    @property
+    def owed(self) -> bool:
+        """Whether an undo still has to look at it."""
+        return self in (EntryState.BEGUN, EntryState.DONE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One recorded execution of a step of a lease. `n` counts from 1 in the order of the plan.
+
+    `note` says what was seen: `done (observed)`, what drifted and to what.
+    """
+
+    lease: str
+    n: int
+    step: Step
+    found: Found
+    state: EntryState = EntryState.BEGUN
+    note: str = ""

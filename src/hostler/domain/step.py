@@ -1,0 +1,229 @@
+"""Steps: what a lease does to a host, as data, each with what it found and its undo (LEASE-4, LEASE-10).
+
+Decides which kinds of steps there are, what each finds, when it is done, and what puts it back. Performs
+nothing: a node does. A step is addressed to a host; it carries no lease: the operation that runs it does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldHost:
+    """Write the host's hold record in the lease's name (HOLD-11)."""
+
+    host: str
+    allow: tuple[str, ...] = ()
+    kind: Literal["hold"] = "hold"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointRoute:
+    """Make `profile` the active one of `route` at the gateway of `host`."""
+
+    host: str
+    route: str
+    profile: str
+    kind: Literal["route"] = "route"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainEngine:
+    """Let no new request into `engine` and wait until those under way have ended; past `drain_s` it fails."""
+
+    host: str
+    engine: str
+    drain_s: float
+    kind: Literal["drain"] = "drain"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuspendEngine:
+    """Stop `engine` and keep it stopped in the lease's name (NODE-5); `memory_back`: see its memory back."""
+
+    host: str
+    engine: str
+    memory_back: bool = False
+    kind: Literal["suspend"] = "suspend"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopEngine:
+    """Stop `engine`; the guard keeps others from starting it while leased (LEASE-15)."""
+
+    host: str
+    engine: str
+    memory_back: bool = False
+    kind: Literal["stop"] = "stop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartEngine:
+    """Start `engine` through the gate (GATE-3) and see it ready as itself."""
+
+    host: str
+    engine: str
+    kind: Literal["start"] = "start"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCommand:
+    """Run `argv`; `undo` puts it back; `check` with exit 0 says that it is so already. No shell, ever."""
+
+    host: str
+    argv: tuple[str, ...]
+    undo: tuple[str, ...] | None = None
+    check: tuple[str, ...] | None = None
+    timeout_s: float = 60.0
+    kind: Literal["exec"] = "exec"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallWebhook:
+    """POST to `url`; `undo` is called at the end."""
+
+    host: str
+    url: str
+    undo: str | None = None
+    timeout_s: float = 10.0
+    kind: Literal["webhook"] = "webhook"
+
+
+Step = (
+    HoldHost | PointRoute | DrainEngine | SuspendEngine | StopEngine | StartEngine | RunCommand | CallWebhook
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundHold:
+    """The live hold: `identity` and `owner` None when there is none; `lease` when a lease took it."""
+
+    identity: str | None = None
+    owner: str | None = None
+    lease: str | None = None
+    kind: Literal["hold"] = "hold"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundRoute:
+    """The active profile of the route, None when it has none; `engines` are those that it leads to."""
+
+    profile: str | None
+    engines: tuple[str, ...] = ()
+    kind: Literal["route"] = "route"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundEngine:
+    """An engine: whether it is up (ready, or draining), who suspended it, who keeps it draining."""
+
+    up: bool
+    suspended_by: tuple[str, ...] = ()
+    draining_by: tuple[str, ...] = ()
+    state: str = ""
+    kind: Literal["engine"] = "engine"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundCommand:
+    """What `check` said: True is so already, False is not, None when there is no check."""
+
+    already: bool | None = None
+    kind: Literal["exec"] = "exec"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundNothing:
+    """Nothing can be seen of a webhook."""
+
+    kind: Literal["webhook"] = "webhook"
+
+
+Found = FoundHold | FoundRoute | FoundEngine | FoundCommand | FoundNothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveHold:
+    """Remove the hold record that the lease wrote, and no other."""
+
+    host: str
+    kind: Literal["unhold"] = "unhold"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndDrain:
+    """Take away the lease's claim on the drain of `engine`."""
+
+    host: str
+    engine: str
+    kind: Literal["undrain"] = "undrain"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeEngine:
+    """Take away the lease's suspension of `engine`; with `start` start it and see it serve as itself."""
+
+    host: str
+    engine: str
+    start: bool
+    kind: Literal["resume"] = "resume"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoCommand:
+    """Run the undo of a command. `check` with exit 0 afterwards says that it is not undone."""
+
+    host: str
+    argv: tuple[str, ...]
+    check: tuple[str, ...] | None = None
+    timeout_s: float = 60.0
+    kind: Literal["unexec"] = "unexec"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoWebhook:
+    """POST to the undo URL of a webhook."""
+
+    host: str
+    url: str
+    timeout_s: float = 10.0
+    kind: Literal["unwebhook"] = "unwebhook"
+
+
+Undo = (
+    RemoveHold | PointRoute | EndDrain | ResumeEngine | StartEngine | StopEngine | UndoCommand | UndoWebhook
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FenceNumber:
+    """What a grant is known by: a higher one ends the rights of all before it (LEASE-8)."""
+
+    epoch: str
+    generation: int
+
+    @property
+    def order(self) -> tuple[str, int]:
+        """Epochs are made so that they sort by the time of their making."""
+        return self.epoch, self.generation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One step or undo as a node is told to do it (NODE-1): fenced, and known by `id` when it is repeated.
+
+    `covers` are the resources whose highest fence number the node compares and keeps. `expires_at` (RFC 3339,
+    None: indefinite) and `holder`, `reason` are for the hold record. `deadline_s` is how long it may take.
+    """
+
+    id: str
+    lease: str
+    fence: FenceNumber
+    covers: tuple[str, ...]
+    step: Step | Undo
+    deadline_s: float
+    holder: str = ""
+    reason: str = ""
+    expires_at: str | None = None

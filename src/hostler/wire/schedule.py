@@ -1,0 +1,460 @@
+"""What the schedule's calls take and give: leases, jobs, the fence (API-1).
+
+Decides which keys there are; within v1 keys are added, never changed. The same values for the API, the
+Python client and the command line. Times are RFC 3339 text, durations seconds in `*_s`; `*_in_s` is counted
+from the answer's `at` on. Secrets are made by the client: it sends their SHA-256 when it asks, and the secret
+itself to prove that it is the holder (LEASE-9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta
+
+from hostler.domain.fleet import frozen
+
+LONGEST_WAIT_S: Final = 60.0
+"""One call waits so long at most; a client that waits longer asks again."""
+MAX_TITLE: Final = 200
+MAX_NOTE: Final = 16 << 10
+"""Bytes of a note."""
+MAX_METRICS: Final = 100
+"""Metrics in one update."""
+MAX_RECEIPTS: Final = 64
+"""Receipts of one job."""
+MAX_LABEL: Final = 200
+LONGEST_EVERY_S: Final = 3600.0
+
+Wait = Annotated[float, Meta(ge=0, le=LONGEST_WAIT_S)]
+Text = Annotated[str, Meta(max_length=MAX_TITLE)]
+Reason = Annotated[str, Meta(max_length=500)]
+Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+
+
+# ---------------------------------------------------------------- leases: what is sent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReserveBody:
+    """Ask for a resource; the Idempotency-Key header is the request's id (LEASE-9).
+
+    `ttl_s` None: the resource's default. `now` refuses instead of queueing. `detached_s` keeps the place so
+    long without renewals. `start` books a slot (RFC 3339). `dry_run`: only the plan. `accept` False: an offer
+    must be claimed even when the resource is free.
+    """
+
+    resource: Text
+    holder: Text = ""
+    secret_hash: Hash
+    reason: Reason = ""
+    ttl_s: float | None = None
+    indefinite: bool = False
+    now: bool = False
+    detached_s: float | None = None
+    start: str | None = None
+    priority: Annotated[int, Meta(ge=0, le=9)] = 0
+    wait_s: Wait = 0.0
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """Who may change a lease: its holder by its secret; anybody else as an operator with `because` (LEASE-9).
+
+    `epoch` and `generation` are the fence number of a granted lease; a wrong one is refused (LEASE-8).
+    """
+
+    secret: Text | None = None
+    epoch: Text | None = None
+    generation: int | None = None
+    because: Reason = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenewBody(Proof):
+    """Keep a place, take up an offer, or extend an active lease (LEASE-17, LEASE-24).
+
+    `wait_s`: answer when the lease's state changes, or after so long. `claim` False leaves an offer open.
+    """
+
+    ttl_s: float | None = None
+    wait_s: Wait = 0.0
+    claim: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseBody(Proof):
+    """Give it back. `abandon` frees a stuck lease without its undo (operator, with `because`: LEASE-14)."""
+
+    abandon: bool = False
+    wait_s: Wait = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelBody(Proof):
+    """Call it off, whatever its state (LEASE-16)."""
+
+    wait_s: Wait = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimBody(Proof):
+    """Take up an offer (LEASE-24)."""
+
+    wait_s: Wait = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessBody(Proof):
+    """Register the process group that works under a lease, so that the node can end it (JOB-5)."""
+
+    pid: Annotated[int, Meta(gt=1)]
+    start_ticks: Annotated[int, Meta(ge=0)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeasesQuery:
+    """Which leases: `holder`'s, a resource's, the ended ones too; pages by `cursor`."""
+
+    resource: str | None = None
+    holder: str | None = None
+    ended: bool = False
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 500
+    cursor: str | None = None
+
+
+# ---------------------------------------------------------------- leases: what is told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepView:
+    """A step of a lease's plan, and how far it is. `state` `planned` before it was begun."""
+
+    n: int
+    host: str
+    text: str
+    state: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StuckView:
+    """Where a lease is stuck (LEASE-14)."""
+
+    n: int
+    step: str
+    wanted: str
+    seen: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseView:
+    """A lease as it is told. `place` counts from 1 among those that wait for the resource.
+
+    `why` is one sentence: what it waits for, why it ended. `notice` is what its holder should know now
+    (LEASE-19). `limited_by`: what bounds `expires_at` (`max`, `booking`). `earliest_at`: when it may start.
+    """
+
+    id: str
+    resource: str
+    title: str
+    covers: tuple[str, ...]
+    holder: str
+    key: str
+    reason: str
+    state: str
+    number: int
+    priority: int
+    created_at: str
+    epoch: str | None
+    generation: int | None
+    ttl_s: float | None
+    indefinite: bool
+    place: int | None
+    place_expires_in_s: int | None
+    offer_expires_in_s: int | None
+    earliest_at: str | None
+    held_by: str | None
+    held_until: str | None
+    start_at: str | None
+    end_at: str | None
+    activated_at: str | None
+    expires_at: str | None
+    expires_in_s: int | None
+    hard_at: str | None
+    hard_in_s: int | None
+    limited_by: str
+    why: str
+    notice: str
+    ended_at: str | None
+    ending: str | None
+    drift: tuple[str, ...]
+    stuck: StuckView | None
+    steps: tuple[StepView, ...]
+    jobs: tuple[str, ...]
+    seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneLease:
+    """One lease at one instant. `granted_s` is what a renewal gave, None where it was none."""
+
+    at: str
+    lease: LeaseView
+    granted_s: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseList:
+    """Leases, oldest first."""
+
+    at: str
+    leases: tuple[LeaseView, ...]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceView:
+    """Something that can be leased, and who has it."""
+
+    name: str
+    title: str
+    hosts: tuple[str, ...]
+    covers: tuple[str, ...]
+    ttl_s: float
+    max_s: float
+    indefinite: bool
+    actions: tuple[str, ...]
+    lease: str | None
+    holder: str | None
+    until: str | None
+    state: str
+    waiting: tuple[str, ...]
+    bookings: tuple[str, ...]
+    changed: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceList:
+    """Everything that can be leased."""
+
+    at: str
+    resources: tuple[ResourceView, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhyResource:
+    """Why a resource is or is not to be had now (LEASE-23): each condition with whether it is met."""
+
+    at: str
+    resource: ResourceView
+    conditions: tuple[Condition, ...]
+    earliest_at: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """One condition of a grant."""
+
+    name: str
+    met: bool
+    text: str
+
+
+# ---------------------------------------------------------------- fence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FenceBody:
+    """Put a fence up (`for_s` at most 2 h), or take it down (LEASE-28). `wait_s`: until all has ended."""
+
+    up: bool
+    reason: Reason = ""
+    for_s: float = 1800.0
+    wait_s: Wait = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FenceView:
+    """The fence. `running` are the activations and releases that still run under it."""
+
+    up: bool
+    by: str = ""
+    reason: str = ""
+    since: str | None = None
+    until: str | None = None
+    until_in_s: int | None = None
+    unreadable: str | None = None
+    running: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FenceNow:
+    """The fence at one instant."""
+
+    at: str
+    fence: FenceView
+
+
+# ---------------------------------------------------------------- jobs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobBody:
+    """Start a job; the Idempotency-Key header is the request's id (JOB-1).
+
+    `lease` ties it to one, `resource` to whatever lease its holder has on it. `release`: ending it releases
+    the lease (JOB-4); `secret_hash` the same as the lease's lets its beats extend that (LEASE-20).
+    """
+
+    title: Text
+    secret_hash: Hash
+    holder: Text = ""
+    lease: Text | None = None
+    resource: Text | None = None
+    every_s: float = 300.0
+    release: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressBody:
+    """`value` from 0 to 1, or `n` of `total`."""
+
+    value: float | None = None
+    n: float | None = None
+    total: float | None = None
+    label: Text = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiptBody:
+    """Something made, with where it is and how it can be told to be the same."""
+
+    kind: Text
+    name: Text
+    path: Annotated[str, Meta(max_length=1000)] | None = None
+    url: Annotated[str, Meta(max_length=1000)] | None = None
+    sha256: Hash | None = None
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateBody:
+    """One update: all of it applies, or nothing (R67). None of any kind is a heartbeat (JOB-2).
+
+    `n` is the client's own sequence number, from 1: a number that was applied already is answered and not
+    applied again (JOB-6). `source` `child` marks what a child wrote (JOB-5).
+    """
+
+    secret: Text
+    n: Annotated[int, Meta(ge=1)] | None = None
+    note: str | None = None
+    progress: ProgressBody | None = None
+    metrics: Mapping[str, float] = field(default_factory=lambda: frozen({}))
+    receipts: tuple[ReceiptBody, ...] = ()
+    source: Literal["holder", "child"] = "holder"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishBody:
+    """End a job. `result` `lost` needs `proof` (its process or box is gone). No `secret`: as an operator."""
+
+    result: Literal["finished", "failed", "cancelled", "lost"]
+    secret: Text | None = None
+    n: Annotated[int, Meta(ge=1)] | None = None
+    note: str | None = None
+    release: bool = False
+    because: Reason = ""
+    proof: Reason = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsQuery:
+    """Which jobs: of a lease, the ended ones too; pages by `cursor`."""
+
+    lease: str | None = None
+    ended: bool = False
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 500
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressView:
+    """How far a job is."""
+
+    value: float
+    n: float | None
+    total: float | None
+    label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiptView:
+    """Something that a job made."""
+
+    kind: str
+    name: str
+    path: str | None
+    url: str | None
+    sha256: str | None
+    exit_code: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobView:
+    """A job as it is told: how it goes, without asking whoever runs it (R69).
+
+    `heard_at` moves with heartbeats, which are no events; `quiet_s` is how long ago that was.
+    """
+
+    id: str
+    title: str
+    holder: str
+    lease: str | None
+    resource: str | None
+    state: str
+    every_s: float
+    created_at: str
+    heard_at: str
+    quiet_s: int
+    note: str
+    source: str
+    progress: ProgressView | None
+    metrics: Mapping[str, float]
+    receipts: tuple[ReceiptView, ...]
+    applied: int
+    lease_lost: bool
+    ended_at: str | None
+    why: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointView:
+    """One measured value."""
+
+    name: str
+    elapsed_s: float
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneJob:
+    """One job at one instant; `points` only where it was asked for by id."""
+
+    at: str
+    job: JobView
+    points: tuple[PointView, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobList:
+    """Jobs, oldest first."""
+
+    at: str
+    jobs: tuple[JobView, ...]
+    next: str | None
