@@ -1,4 +1,6 @@
-"""`make bench`: Hostler beside nginx, as ratios of one run, into docs/explanation/performance.md.
+"""`make bench`: Hostler beside nginx, and with `ARGS=schedule` its schedule beside bare SQLite.
+
+Ratios of one run, into docs/explanation/performance.md.
 
 Rates of a shared machine move by a factor of two between runs: only ratios within a run count, and the
 order is turned in each round.
@@ -16,9 +18,10 @@ from typing import Final
 
 from bench.measure import Measured, measure
 from bench.peers import BenchError, compile_tools, fake_engine, hostler, nginx
+from bench.schedule import run as schedule
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "explanation" / "performance.md"
-BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
+PLOT: Final = PAGE.with_name("schedule-costs.svg")
 TARGETS: Final = {"cpu": 6.0, "p99": 4.0, "open": 60.0}
 """At most so many times nginx's CPU and chunk p99, and so many MB more with 1,000 open streams."""
 
@@ -26,20 +29,40 @@ TARGETS: Final = {"cpu": 6.0, "p99": 4.0, "open": 60.0}
 def main() -> int:
     """Run the bench; 0 when every target is met, else 1."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("part", nargs="?", choices=("gateway", "schedule"), default="gateway")
+    parser.add_argument("--rounds", type=int, default=3, help="of the gateway")
     parser.add_argument("--seconds", type=float, default=3.0, help="of each measurement")
-    parser.add_argument("--write", action="store_true", help="write the table into the docs")
+    parser.add_argument("--only", choices=schedule.PARTS, action="append", help="of the schedule")
+    parser.add_argument("--write", action="store_true", help="write the tables into the docs")
     options = parser.parse_args()
     try:
-        found = run(options.rounds, options.seconds)
+        return _schedule(options) if options.part == "schedule" else _gateway(options)
     except BenchError as reason:
         print(f"bench: {reason}", file=sys.stderr)
         return 69
+
+
+def _gateway(options: argparse.Namespace) -> int:
+    found = run(options.rounds, options.seconds)
     table = render(found)
     print(table)
     if options.write:
-        write(table, options.rounds, options.seconds)
+        said = (
+            f"Medians of {options.rounds} rounds of {options.seconds:g} s, made by `make bench ARGS=--write`:"
+        )
+        write("bench", f"{said}\n\n{table}")
     return 0 if met(found) else 1
+
+
+def _schedule(options: argparse.Namespace) -> int:
+    told = schedule.run(options.only or schedule.PARTS, options.seconds)
+    print(told.tables)
+    for line in told.missed:
+        print(f"missed: {line}", file=sys.stderr)
+    if options.write and not options.only:
+        write("schedule", f"Made by `make bench ARGS='schedule --write'`:\n\n{told.tables}")
+        PLOT.write_text(told.svg or "", encoding="utf-8")
+    return 1 if told.missed else 0
 
 
 def run(rounds: int, seconds: float) -> dict[str, list[Measured]]:
@@ -98,13 +121,12 @@ def met(found: dict[str, list[Measured]]) -> bool:
     return cpu <= TARGETS["cpu"] and p99 <= TARGETS["p99"] and more <= TARGETS["open"]
 
 
-def write(table: str, rounds: int, seconds: float) -> None:
-    """Put the table between its marks in the docs page."""
-    text = PAGE.read_text(encoding="utf-8")
-    head, _, rest = text.partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    said = f"Medians of {rounds} rounds of {seconds:g} s, made by `make bench ARGS=--write`:"
-    PAGE.write_text(f"{head}{BEGIN}\n{said}\n\n{table}\n{END}{tail}", encoding="utf-8")
+def write(mark: str, what: str) -> None:
+    """Put it between the marks of that name in the docs page."""
+    begin, end = f"<!-- {mark}: begin -->", f"<!-- {mark}: end -->"
+    head, _, rest = PAGE.read_text(encoding="utf-8").partition(begin)
+    _, _, tail = rest.partition(end)
+    PAGE.write_text(f"{head}{begin}\n{what}\n{end}{tail}", encoding="utf-8")
 
 
 if __name__ == "__main__":

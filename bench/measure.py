@@ -34,13 +34,13 @@ def measure(tools: Tools, port: int, pid: int, seconds: float) -> Measured:
     """Measure the proxy at `port`; `pid` and its children are what its CPU and memory are read of."""
     _load(tools, "req", port, "-c", "16", "-d", "1")
     idle = _memory_mb(pid)
-    before = _cpu_s(pid)
+    before = cpu_s(pid)
     closed = _load(tools, "req", port, "-c", "64", "-d", str(seconds))
-    cpu = _cpu_s(pid) - before
+    cpu = cpu_s(pid) - before
     done = closed["ok"] + closed["bad"]
-    before = _cpu_s(pid)
+    before = cpu_s(pid)
     paced = _load(tools, "sse", port, "-c", "200", "-d", str(seconds), "-D", "40000")
-    chunk_cpu = _cpu_s(pid) - before
+    chunk_cpu = cpu_s(pid) - before
     opened = _open(tools, port, pid)
     return Measured(
         cpu_ms_per_1000=cpu / done * 1e6,
@@ -82,7 +82,7 @@ def _tree(pid: int) -> list[int]:
     return found
 
 
-def _cpu_s(pid: int) -> float:
+def cpu_s(pid: int) -> float:
     """CPU seconds, user and system, of a process and its children."""
     total = 0
     for one in _tree(pid):

@@ -9,9 +9,10 @@ import argparse
 import sys
 
 from demo import real_engine
+from demo.lease_story import LeaseStory
 from demo.show import Show
 from demo.stage import DemoError, Stage
-from demo.story import tell
+from demo.story import Story
 
 
 def main() -> int:
@@ -28,7 +29,13 @@ def main() -> int:
     told = False
     try:
         stage.set_up()
-        tell(stage, show)
+        story = Story(stage=stage, show=show)
+        act = LeaseStory(story=story)
+        try:
+            for step in (*story.steps(), *act.steps()):
+                step()
+        finally:
+            act.end()
         told = True
     except DemoError as reason:
         show.failed(str(reason))

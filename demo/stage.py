@@ -23,8 +23,25 @@ from demo.real_engine import EngineProgram
 from demo.tiny_gguf import write_model
 from hostler.adapters.host import process_table
 
-SAYS = {"fast": "I am the fast one.", "large": "I am the large one, and I took my time."}
+SAYS = {
+    "fast": "I am the fast one.",
+    "large": "I am the large one, and I took my time.",
+    "spare": "I am the spare one.",
+}
 EMBED = "embed"
+BOX = {
+    "title": "the whole box",
+    "drain": "30s",
+    "actions": [
+        {"hold": "local", "allow": ["spare"]},
+        {"route": "chat", "to": "away"},
+        {"route": "long", "to": "away"},
+        {"suspend": "fast", "memory_back": True},
+        {"suspend": "large"},
+        {"suspend": "endless"},
+    ],
+}
+"""What the second act leases: traffic goes to the spare engine meanwhile."""
 IDLE_REVERT_S = 4
 UP_S = 30.0
 
@@ -183,16 +200,19 @@ def json_config(stage: Stage, low: int) -> str:
                 ),
                 "fast": engine("fast.gguf", group="main", resident=True, order=20),
                 "large": engine("large.gguf", group="main"),
+                "spare": engine("spare.gguf", resident=True, order=30),
                 "endless": engine("slow.gguf", ttl="5m"),
             },
             "routes": {
                 "chat": {
                     "aliases": ["gpt-4o-mini"],
-                    "profiles": {"local": {"fast": "fast", "large": "large"}},
+                    "profiles": {"local": {"fast": "fast", "large": "large"}, "away": "spare"},
                     "active": "local",
                     "escalate": {"token": "!escalate"},
                 },
+                "long": {"profiles": {"local": "endless", "away": "spare"}, "active": "local"},
             },
+            "reservations": {"resources": {"box": BOX}},
         },
         indent=1,
     )

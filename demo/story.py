@@ -56,9 +56,10 @@ class Story:
         """One request with real HTTP, printed."""
         shown = json.dumps(body) if body is not None else ""
         self.show.asked(f"{method} {path} {shown}{note}")
-        return self._call(method, path, body)
+        return self.call_quietly(method, path, body)
 
-    def _call(self, method: str, path: str, body: object = None) -> Answer:
+    def call_quietly(self, method: str, path: str, body: object = None) -> Answer:
+        """One request with real HTTP."""
         line = http.client.HTTPConnection("127.0.0.1", self.stage.port, timeout=60)
         try:
             begun = time.monotonic()
@@ -91,7 +92,7 @@ class Story:
 
     def engine(self, engine: str) -> dict[str, object]:
         """An engine's row of `/v1/hostler/engines`."""
-        rows = self._call("GET", "/v1/hostler/engines").json.get("engines")
+        rows = self.call_quietly("GET", "/v1/hostler/engines").json.get("engines")
         for row in rows if isinstance(rows, list) else []:
             if isinstance(row, dict) and row.get("id") == engine:
                 return row
@@ -260,6 +261,21 @@ class Story:
         if answer.seconds > REFUSAL_S:
             raise DemoError(f"an answer that needs no start took {took(answer.seconds)}")
 
+    def steps(self) -> tuple[Callable[[], None], ...]:
+        """Every step, in order."""
+        return (
+            self.residents,
+            self.chat_on_fast,
+            self.escalate,
+            self.revert,
+            self.hold,
+            self.degraded,
+            self.refused,
+            self.held_back,
+            self.release,
+            self.crash,
+        )
+
 
 def drain(reply: http.client.HTTPResponse) -> bytes:
     """The rest of a stream that is being cut."""
@@ -270,21 +286,3 @@ def drain(reply: http.client.HTTPResponse) -> bytes:
     except (OSError, http.client.HTTPException):
         return b"".join(parts)
     return b"".join(parts)
-
-
-def tell(stage: Stage, show: Show) -> None:
-    """Run every step; DemoError at the first that is not as told."""
-    story = Story(stage=stage, show=show)
-    for step in (
-        story.residents,
-        story.chat_on_fast,
-        story.escalate,
-        story.revert,
-        story.hold,
-        story.degraded,
-        story.refused,
-        story.held_back,
-        story.release,
-        story.crash,
-    ):
-        step()

@@ -20,8 +20,8 @@ PAGE: Final = Path("docs/reference/requirements.md")
 TESTS: Final = Path("tests")
 
 ID: Final = re.compile(
-    r"\b(?:AGENT|API|CAT|CLIENT|CONF|ENG|EVICT|FEED|GATE|GW|HOLD|HOUSE|INTERFACE|JOB|LEASE|MEM|METRIC|MODE|NODE"
-    r"|NOTE|PERF|PLAT|PORT|REL|SCALE|SEC|SYNC|TIME|WEB|WIN)-\d+\b"
+    r"\b(?:AGENT|API|CAT|CLIENT|CONF|ENG|EVICT|FEED|GATE|GW|HIST|HOLD|HOUSE|INTERFACE|JOB|LEASE|MEM|METRIC|MODE|NODE"
+    r"|NOTE|PERF|PLAT|PORT|REL|SCALE|SEC|SYNC|TIME|WEB|WIN)-\d+\b|\bR[1-9]\d?\b|\bF[0-3]\d\b"
 )
 CASE_ID: Final = re.compile(r"\bBG-\d+\b")
 """Inputs of others have ids of their own; a test of `make cases` may name one in a requirement's place."""

@@ -14,6 +14,7 @@ from hostler import __version__
 if TYPE_CHECKING:
     from hostler.services.config_parts import ConfigParts
     from hostler.services.holds_offline import BoxParts
+    from hostler.services.schedule_offline import OfflineSchedule
     from hostler.services.serving import ServeParts
 
 
@@ -34,6 +35,11 @@ class Lazily:
         from hostler.bootstrap.serving import Serving
 
         return Serving(env=os.environ)
+
+    def schedule(self) -> OfflineSchedule:
+        from hostler.bootstrap.offline_schedule import offline_schedule
+
+        return offline_schedule(os.environ)
 
 
 def main() -> None:

@@ -22,6 +22,8 @@ from hostler.domain.values import Requester
 from hostler.services.engines import Engines
 from hostler.services.event_queue import EventQueue
 from hostler.services.feed import Feed
+from hostler.services.history import History
+from hostler.services.keeper import Keeper
 from hostler.services.lanes import InFlight
 from hostler.services.needs import Clock, Events, Store
 from hostler.services.requests import Requests
@@ -41,6 +43,8 @@ KEPT_S: Final = 90 * 86_400.0
 """Events are kept for 90 days (HIST-3)."""
 PRUNE_EVERY_S: Final = 3600.0
 PRUNED: Final = 1000
+PRUNED_ENDED: Final = 100
+"""Leases and jobs in one step: each has its steps, receipts and points with it."""
 
 
 class Server(Protocol):
@@ -67,6 +71,8 @@ class Daemon:
 
     engines: Engines
     watch: Watch
+    keeper: Keeper | None = None
+    history: History | None = None
     queue: EventQueue
     events: Events
     feed: Feed
@@ -97,6 +103,9 @@ class Daemon:
         ]
         here, at = self.engines.lanes.fleet.here, ", ".join(self.listen)
         self._tell("daemon_started", f"hostler {self.version} serves {here} at {at}")
+        if self.keeper is not None:
+            # Before anything can be started: what leases hold, and what a crash left of them (LEASE-14).
+            await self.keeper.begin()
         adopting = [
             asyncio.create_task(self._named(f"adopting {lane.engine.id}", self.engines.adopt(lane)))
             for lane in self.engines.lanes.by_id.values()
@@ -109,6 +118,10 @@ class Daemon:
             self._guarded, "where commands find this daemon was not written", self.announce
         )
         watching = asyncio.create_task(self._watch(adopting))
+        if self.history is not None:
+            background.append(asyncio.create_task(self._named("history", self.history.run())))
+        if self.keeper is not None:
+            background.append(asyncio.create_task(self._named("keeper", self.keeper.run())))
         stopping = asyncio.create_task(self.stop.wait())
         await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
         await self._end(serving, watching, adopting)
@@ -148,6 +161,8 @@ class Daemon:
         await asyncio.gather(watching, *adopting, return_exceptions=True)
         self.server.should_exit = True
         self.feed.stop()
+        if self.keeper is not None:
+            self.keeper.waiters.release()
         if self.on_exit == "keep" and self.lock is not None:
             self.lock.release()
         self._guarded("daemon.json was not removed", self.retract)
@@ -215,6 +230,9 @@ class Daemon:
             try:
                 while await self.store.prune(before, PRUNED) == PRUNED:
                     pass
+                if self.keeper is not None:
+                    while await self.keeper.prune(PRUNED_ENDED) == PRUNED_ENDED:
+                        pass
             except ScheduleUnavailable as refusal:
                 self.bug(refusal)
             await self.clock.sleep(PRUNE_EVERY_S)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
+from hostler.adapters.store.counters import Clean, unchanged
 from hostler.adapters.store.memory import MemoryStore
 from hostler.adapters.store.sqlite import SqliteStore
 from hostler.domain.errors import ScheduleUnavailable
@@ -16,13 +18,31 @@ from hostler.domain.events import Event, Recorded
 from hostler.domain.fleet import frozen
 from hostler.domain.values import Priority
 from hostler.services.needs import Ids, Store
+from hostler.services.schedule_needs import ScheduleStore
+
+
+class Both(Store, ScheduleStore, Protocol):
+    """A store with its event log and its transactions."""
+
+
+class Make(Protocol):
+    """Makes a store in a folder."""
+
+    def __call__(self, folder: Path, ids: Ids, *, clean: Clean = unchanged) -> Both: ...
+
 
 START = datetime(2026, 9, 4, 20, 5, 11, 482_917, tzinfo=UTC)
 
-STORES: dict[str, Callable[[Path, Ids], Store]] = {
-    "memory": lambda _, ids: MemoryStore(ids),
-    "sqlite": lambda folder, ids: SqliteStore(folder / "schedule.db", ids, busy_s=30),
-}
+
+def _memory(folder: Path, ids: Ids, *, clean: Clean = unchanged) -> Both:
+    return MemoryStore(ids, clean=clean)
+
+
+def _sqlite(folder: Path, ids: Ids, *, clean: Clean = unchanged) -> Both:
+    return SqliteStore(folder / "schedule.db", ids, busy_s=30, clean=clean)
+
+
+STORES: dict[str, Make] = {"memory": _memory, "sqlite": _sqlite}
 
 
 def event(number: int = 0, *, seconds: float = 0.0, type_: str = "engine_ready") -> Event:

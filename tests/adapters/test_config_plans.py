@@ -118,7 +118,7 @@ def both(hosts: str, first: str, second: str) -> str:
     ],
 )
 def test_a_relation_of_a_resource_is_checked(tmp_path: Path, text: str, expected: str) -> None:
-    """LEASE-1, LEASE-3: a resource acts on what is there and is its own, or says what it contains."""
+    """LEASE-1, LEASE-3, R6: a resource acts on what is there and is its own, or says what it contains."""
     check_marked(tmp_path, f"{TWO}{HOSTS}reservations:\n  resources:\n  {text}\n", expected, machine="crow")
 
 

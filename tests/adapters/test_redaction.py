@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.adapters.redaction import MARK, Redactor
+from hostler.wire.redaction import MARK, Redactor
 
 SECRETS = (
     "hk_9QpX-ZrT4vKq_8mWn2LsB7yDc5uFhJ0aGe1iOoPpXyZ",

@@ -1,6 +1,9 @@
 """What the SQLite store owes beyond the suite: its file, other processes, and what a crash leaves."""
 
 import asyncio
+import gzip
+import hashlib
+import re
 import signal
 import subprocess
 import sys
@@ -10,17 +13,23 @@ from pathlib import Path
 
 import pytest
 
+from hostler.adapters.store import sqlite_tx
 from hostler.adapters.store.sql import Migration, migrations
 from hostler.adapters.store.sqlite import SqliteStore
 from hostler.adapters.store.sqlite_file import SQL
-from hostler.domain.errors import ScheduleUnavailable
+from hostler.domain.errors import CursorReset, ScheduleUnavailable
+from hostler.domain.lease import State
+from hostler.domain.step import FenceNumber
+from tests.adapters.schedule_rows import lease
 from tests.adapters.stores import event, everything, numbers, raw, refusal
 from tests.fakes.ids import CountingIds
 
+NOW = len(migrations("sqlite"))
 NEXT = (
     *migrations("sqlite"),
-    Migration(number=2, sql="CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);"),
+    Migration(number=NOW + 1, sql="CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);"),
 )
+FIRST = "850b1d71729eab452cb0bcd9df06de082de100fc62ac52b3fe49c1a1c6da2009"
 
 WRITER = """
     import asyncio, sys
@@ -170,14 +179,14 @@ async def test_an_older_store_is_brought_up_to_date(path: Path, store: SqliteSto
     await store.close()
     newer = SqliteStore(path, CountingIds(), steps=NEXT)
     assert numbers(await newer.since(cursor, 10)) == [2]
-    assert raw(path, "PRAGMA user_version") == [(2,)]
+    assert raw(path, "PRAGMA user_version") == [(NOW + 1,)]
     assert raw(path, "SELECT count(*) FROM notes") == [(0,)]
     await newer.close()
-    kept = path.with_name("schedule.db.format-1")
-    assert raw(kept, "PRAGMA user_version") == [(1,)]
+    kept = path.with_name(f"schedule.db.format-{NOW}")
+    assert raw(kept, "PRAGMA user_version") == [(NOW,)]
     assert raw(kept, "SELECT count(*) FROM events") == [(2,)]
     assert kept.stat().st_mode & 0o777 == 0o600
-    assert sorted(each.name for each in path.parent.iterdir()) == ["schedule.db", "schedule.db.format-1"]
+    assert sorted(each.name for each in path.parent.iterdir()) == ["schedule.db", kept.name]
     before = kept.read_bytes()
     again = SqliteStore(path, CountingIds(), steps=NEXT)
     await again.record([event(3)])
@@ -192,7 +201,7 @@ async def test_a_failed_migration_changes_nothing(path: Path, store: SqliteStore
     """REL-4: a migration that fails in its middle leaves the old format, which the old version still uses."""
     await store.record([event(1)])
     await store.close()
-    bad = (*migrations("sqlite"), Migration(number=2, sql="DROP TABLE events; CREATE TABLE meta (x);"))
+    bad = (*migrations("sqlite"), Migration(number=NOW + 1, sql="DROP TABLE events; CREATE TABLE meta (x);"))
     newer = SqliteStore(path, CountingIds(), steps=bad)
     assert "already exists" in await refusal(newer)
     await newer.close()
@@ -212,7 +221,39 @@ async def test_two_that_make_the_store_at_once_make_one(path: Path) -> None:
     assert [each.name for each in path.parent.iterdir()] == ["schedule.db"]
 
 
-def test_every_statement_is_there() -> None:
-    """REL-4: migrations are numbered without gaps and every statement of the dialect has its name."""
-    assert [each.number for each in migrations("sqlite")] == [1]
-    assert set(SQL) == {"meta", "found", "take", "append", "since", "oldest", "drop", "pruned"}
+def test_migrations_are_numbered_without_gaps() -> None:
+    """REL-4: migrations are numbered from 1 on, and each that was released is as it was then."""
+    found = migrations("sqlite")
+    assert [each.number for each in found] == [1, 2]
+    assert hashlib.sha256(found[0].sql.encode()).hexdigest() == FIRST
+
+
+def first_version(path: Path) -> None:
+    """The file that version 0.1.0 made: events 0 to 9, of which 0 to 2 were pruned."""
+    path.write_bytes(gzip.decompress((Path(__file__).parent / "formats" / "schedule-1.db.gz").read_bytes()))
+
+
+async def test_a_store_of_the_first_version_is_brought_up_to_date(path: Path) -> None:
+    """REL-4: a file that version 0.1.0 made keeps its events and cursors; a copy stays as it was."""
+    first_version(path)
+    store = SqliteStore(path, CountingIds())
+    epoch = "ep_" + "2".zfill(26)
+    assert numbers(await store.since(f"{epoch}:3", 100)) == list(range(3, 10))
+    with pytest.raises(CursorReset):
+        await store.since(f"{epoch}:2", 100)
+    kept = await store.write(lambda tx: (tx.put(lease(1, State.ACTIVE)).number, tx.next_generation()))
+    assert kept == (1, FenceNumber(epoch=epoch, generation=1))
+    assert (await store.record([event(10)]))[0].seq == 11
+    await store.close()
+    kept_copy = path.with_name("schedule.db.format-1")
+    assert raw(kept_copy, "PRAGMA user_version") == [(1,)]
+    assert raw(kept_copy, "SELECT epoch, seq, pruned FROM meta") == [(epoch, 10, 3)]
+    assert raw(kept_copy, "SELECT name FROM sqlite_master ORDER BY 1") == [("events",), ("meta",)]
+
+
+def test_every_statement_is_used() -> None:
+    """REL-4: each statement of the dialect is used somewhere, and none is used that is not there."""
+    code = "".join(each.read_text() for each in Path(sqlite_tx.__file__).parent.glob("*.py"))
+    names = r'(?:SQL\[|_rows\(|_change\(|_one\([a-z_.]+, |_all\([a-z_.]+, |^ +\()\s*"([a-z_]+)"'
+    used = set(re.findall(names, code, re.MULTILINE))
+    assert used | {"new_lease", "keep_lease"} == set(SQL)

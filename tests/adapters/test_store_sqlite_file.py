@@ -83,7 +83,7 @@ DEFECTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "of something else": (of_something_else, "it is a database of something else"),
     "of a newer version": (
         lambda path: raw(path, "PRAGMA user_version = 7"),
-        "a newer version wrote it: its format is 7, this one knows 1",
+        "a newer version wrote it: its format is 7, this one knows 2",
     ),
     "without its counter": (without_counter, "its counter row is missing"),
     "a directory": (made_a_directory, "it is no regular file"),

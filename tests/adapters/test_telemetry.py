@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import structlog
 
-from hostler.adapters.redaction import Redactor
 from hostler.adapters.telemetry import Logs, RotatedFile, set_up
+from hostler.wire.redaction import Redactor
 
 SECRET = "hk_9QpX-ZrT4vKq_8mWn2LsB7yDc5uFhJ"
 

@@ -16,6 +16,7 @@ from hostler.domain.hold_record import parse_instant
 from hostler.interfaces.cli.main import run
 from hostler.services.config_parts import ConfigParts
 from hostler.services.holds_offline import BoxParts
+from hostler.services.schedule_offline import OfflineSchedule
 from hostler.services.serving import ServeParts
 
 
@@ -56,6 +57,9 @@ class Offline:
 
     def serving(self) -> ServeParts:
         raise AssertionError("no test of the box serves")
+
+    def schedule(self) -> OfflineSchedule:
+        raise AssertionError("no test of the box asks for a schedule")
 
 
 @dataclass(frozen=True)

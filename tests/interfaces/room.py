@@ -53,6 +53,7 @@ from hostler.services.suspensions import Suspensions
 from tests.fakes.clock import ManualClock
 from tests.fakes.driver import FakeDriver
 from tests.fakes.ids import CountingIds
+from tests.fakes.schedule import FakeCare, FakeHistory, FakeJobs, FakeSchedule
 from tests.fakes.state_files import MemoryStateFiles
 
 HOST = HostName("crow")
@@ -215,19 +216,7 @@ def build(names: frozenset[str]) -> Room:
         clock=clock,
         queue=queue,
     )
-    control = Control(
-        fleet=it,
-        engines=engines,
-        routes=routes,
-        requests=requests,
-        holds=holds,
-        feed=Feed(queue=queue, draw=status.picture, clock=clock),
-        keyring=keyring(configured=(), kept=(), local=LOCAL, clock=clock),
-        status=status,
-        clock=clock,
-        metrics=lambda: b"hostler_up 1\n",
-        names=names,
-    )
+    control = controls(it, engines, routes, requests, holds, status, queue, names)
     return Room(
         control=control,
         app=create_app(control),
@@ -238,6 +227,36 @@ def build(names: frozenset[str]) -> Room:
         queue=queue,
         store=store,
         lanes=lanes,
+    )
+
+
+def controls(
+    it: Fleet,
+    engines: Engines,
+    routes: Routes,
+    requests: Requests,
+    holds: Holds,
+    status: Status,
+    queue: EventQueue,
+    names: frozenset[str],
+) -> Control:
+    """What the API is made of; the schedule's parts are fakes."""
+    return Control(
+        fleet=it,
+        engines=engines,
+        routes=routes,
+        requests=requests,
+        holds=holds,
+        feed=Feed(queue=queue, draw=status.picture, clock=queue.clock),
+        keyring=keyring(configured=(), kept=(), local=LOCAL, clock=queue.clock),
+        status=status,
+        clock=queue.clock,
+        metrics=lambda: b"hostler_up 1\n",
+        schedule=FakeSchedule(),
+        jobs=FakeJobs(),
+        history=FakeHistory(),
+        care=FakeCare(),
+        names=names,
     )
 
 

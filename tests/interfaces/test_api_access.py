@@ -7,7 +7,14 @@ from hostler.interfaces.api.endpoints import ENDPOINTS
 from hostler.services.keys import GIVEN, INCLUDES, OPEN, Scope
 from tests.interfaces.room import LOCAL, Room, ring, room
 
-PATHS = {"{engine}": "fast", "{name:path}": "chat", "{request}": "rq_none"}
+PATHS = {
+    "{engine}": "fast",
+    "{name:path}": "chat",
+    "{request}": "rq_none",
+    "{lease:path}": "ls_none",
+    "{job:path}": "job_none",
+    "{resource:path}": "pair",
+}
 ROLES = (*sorted(GIVEN), "local", "nobody")
 BY_NAME = {endpoint.name: endpoint for endpoint in ENDPOINTS}
 

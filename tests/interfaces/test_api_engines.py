@@ -182,7 +182,7 @@ async def test_why_shows_every_check_and_starts_nothing(box: Room) -> None:
         shown = (await client.get(f"{ENGINES}/fast/why")).json()
     assert shown["allowed"] is False
     asked = [check["name"] for check in shown["checks"]]
-    order = ["known", "serving_class", "launchable", "suspended", "hold", "port", "memory"]
+    order = ["known", "serving_class", "launchable", "suspended", "hold", "leased", "fence", "port", "memory"]
     assert [name for name in asked if name in order] == order
     assert [check["code"] for check in shown["checks"] if check["result"] == "refused"] == ["box_reserved"]
     assert box.driver.started == []

@@ -17,6 +17,7 @@ from hostler.domain.events import Event
 from hostler.domain.values import EngineId
 from hostler.services.feed import PAGE
 from tests.fakes.clock import settle
+from tests.fakes.schedule import FakeSchedule
 from tests.interfaces.room import Room, room
 from tests.interfaces.terminal import HOSTLER, Ended, Shell, served, shell
 
@@ -66,6 +67,8 @@ async def test_status_is_the_whole_picture(box: Room, user: Shell) -> None:
 
 async def test_json_is_the_wire_form(box: Room, user: Shell) -> None:
     """INTERFACE-2: with --json the answer is the API's own document, one, and nothing else."""
+    assert isinstance(box.control.schedule, FakeSchedule)
+    box.control.schedule.unknown = frozenset({"fast"})
     async with box.client() as client:
         for words, path in (
             (["status"], "/v1/hostler/status"),

@@ -25,6 +25,7 @@ class CountedStore:
         self.go = asyncio.Event()
         self.go.set()
         self.cursor, self.prune, self.close = self.inner.cursor, self.inner.prune, self.inner.close
+        self.listen = self.inner.listen
 
     async def record(self, events: Sequence[Event]) -> Sequence[Recorded]:
         await self.go.wait()
@@ -246,14 +247,75 @@ async def test_the_ring_forgets_the_oldest() -> None:
     desk.task.cancel()
 
 
-async def test_events_of_another_writer_are_not_missed(desk: Desk) -> None:
-    """FEED-2: when somebody else wrote between, memory no longer answers for that place, the store does."""
+async def test_events_of_transactions_are_in_memory(desk: Desk) -> None:
+    """FEED-2: what others commit through the store is read from memory in commit order, and wakes readers."""
     desk.emit(1)
     first = await desk.queue.mark()
+    reader = asyncio.ensure_future(desk.queue.wait(first, 50))
+    await settle()
+    await desk.store.inner.write(lambda tx: [tx.record(event(2)), tx.record(event(3))])
+    await settle()
+    assert reader.result() is True
+    desk.emit(4)
+    await desk.store.inner.write(lambda tx: tx.record(event(5)))
+    await settle()
+    rows = await desk.queue.since(first, 10)
+    assert desk.store.reads == 0
+    assert rows == await desk.store.inner.since(first, 10)
+    assert sorted(str(row.event.facts["number"]) for row in rows) == ["2", "3", "4", "5"]
+    assert await desk.queue.since(rows[-1].cursor, 10) == ()
+    assert await desk.queue.mark() == rows[-1].cursor
+
+
+async def test_events_of_another_process_are_not_missed(desk: Desk) -> None:
+    """FEED-2: when another process wrote between, memory no longer answers for that place, the store does."""
+    desk.emit(1)
+    first = await desk.queue.mark()
+    hearing, desk.store.inner._hearing = desk.store.inner._hearing, []  # noqa: SLF001 - nobody here hears it
     await desk.store.inner.record([event(2)])
+    desk.store.inner._hearing = hearing  # noqa: SLF001 - as before
     desk.emit(3)
     await settle()
     assert [row.event.facts["number"] for row in await desk.queue.since(first, 10)] == [2, 3]
+    assert desk.store.reads == 1
+
+
+async def test_a_mark_before_the_first_look_is_not_lost() -> None:
+    """FEED-1: who asks for a mark before the log was looked at gets it with the first event that is heard."""
+    store, clock = CountedStore(), ManualClock()
+    queue = EventQueue(store=store, clock=clock, ids=CountingIds())
+    mark = asyncio.ensure_future(queue.mark(50))
+    await settle()
+    store.inner.broken = "it is locked"
+    task = asyncio.ensure_future(queue.run())
+    await settle()
+    store.inner.broken = None
+    await store.inner.write(lambda tx: tx.record(event(1)))
+    await settle()
+    assert mark.done()
+    assert await mark == f"{store.inner.epoch}:1"
+    task.cancel()
+
+
+async def test_a_slow_first_look_does_not_go_back(desk: Desk) -> None:
+    """FEED-2: an event heard while the log is first looked at is not forgotten for the older cursor."""
+    store, go = CountedStore(), asyncio.Event()
+    old = await store.inner.cursor()
+
+    async def slow() -> str:
+        await go.wait()
+        return old
+
+    store.cursor = slow  # A look that takes its time.
+    queue = EventQueue(store=store, clock=desk.clock, ids=CountingIds())
+    task = asyncio.ensure_future(queue.run())
+    await settle()
+    await store.inner.write(lambda tx: tx.record(event(1)))
+    go.set()
+    await settle()
+    assert await queue.mark() == await store.inner.cursor() != old
+    assert await queue.since(old, 9) == await store.inner.since(old, 9)
+    task.cancel()
 
 
 async def test_a_mark_stands_behind_what_was_reported(desk: Desk) -> None:

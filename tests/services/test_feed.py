@@ -44,6 +44,7 @@ class SlowStore:
         self.epoch = self.inner.epoch
         self.since, self.cursor = self.inner.since, self.inner.cursor
         self.prune, self.close = self.inner.prune, self.inner.close
+        self.listen = self.inner.listen
 
     async def record(self, events: Sequence[Event]) -> Sequence[Recorded]:
         for _ in range(self.turns):
@@ -169,7 +170,7 @@ def test_a_snapshot_and_later_events_give_the_later_snapshot(
 
 
 async def test_later_events_come_once_and_in_order(house: House) -> None:
-    """FEED-1: each event comes once, in order, with its place, time, subject, and from where to where."""
+    """FEED-1, R78: each event comes once, in order, with its place, time, subject, from where, to where."""
     start = (await house.feed.snapshot())["cursor"]
     house.move("embed", "starting", "engine_starting")
     house.move("embed", "ready")
@@ -255,7 +256,7 @@ async def test_a_type_that_there_is_not_is_told(house: House) -> None:
 
 
 async def test_a_cursor_that_fits_no_more_is_told(house: House) -> None:
-    """FEED-2: a foreign or future cursor is refused, before a stream's first byte too."""
+    """FEED-2, R79: a foreign or future cursor is refused, before a stream's first byte too."""
     for cursor in ("ep_other:0", f"{house.store.epoch}:1", "nonsense"):
         for call in (house.feed.since(cursor, wait_s=25), house.feed.follow(cursor)):
             with pytest.raises(CursorReset):
@@ -323,7 +324,7 @@ async def test_a_filtered_stream_moves_on(house: House) -> None:
 
 @pytest.mark.parametrize("trouble", ["reset", "error"])
 async def test_trouble_within_a_stream_is_told_and_ends_it(house: House, trouble: str) -> None:
-    """FEED-2: a reader whose place was pruned gets `reset` with the way to a snapshot, and no more."""
+    """FEED-2, R79: a reader whose place was pruned gets `reset` with the way to a snapshot, and no more."""
     stream = await house.feed.follow()
     await anext(stream)
     for number in range(3):

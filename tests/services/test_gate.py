@@ -118,6 +118,8 @@ async def test_why_says_what_a_start_would_be_told(
             "launchable",
             "suspended",
             "hold",
+            "leased",
+            "fence",
             "port",
             "memory",
         ]

@@ -51,6 +51,10 @@ class House:
     top: Json = field(default_factory=dict)
     node: Json = field(default_factory=dict)
     port: int = field(default_factory=free_port)
+    wrap: tuple[str, ...] = ()
+    """What the daemon is started with, such as a time of its own."""
+    around: dict[str, str] = field(default_factory=dict)
+    """Of the daemon's environment, beside the house's."""
     daemon: asyncio.subprocess.Process | None = None
     log: Path = field(init=False)
 
@@ -136,11 +140,12 @@ class House:
         """`hostler …`, its output in the log."""
         with self.log.open("ab") as log:
             return await asyncio.create_subprocess_exec(
+                *self.wrap,
                 sys.executable,
                 "-m",
                 "hostler",
                 *argv,
-                env=self.environment(**env),
+                env=self.environment(**self.around, **env),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

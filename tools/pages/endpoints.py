@@ -57,7 +57,8 @@ than a smaller engine's answer). Answers have `x-hostler-route`, `x-hostler-serv
 ## Control
 
 A call that needs a scope takes `Authorization: Bearer KEY`. What is not `GET` takes an `Idempotency-Key`; a
-repeated call with the same key and body acts once. Besides those in its row any call may be refused with
+repeated call with the same key and body acts once. A call that makes a lease or a job has to have one: what
+it makes keeps the key, across restarts too. Besides those in its row any call may be refused with
 {every}. All of them: [refusals](refusals.md).
 
 """

@@ -3,6 +3,7 @@
 import importlib
 import pkgutil
 from collections.abc import Iterator
+from enum import Enum
 from types import ModuleType
 
 import hostler.domain
@@ -17,19 +18,26 @@ def machines() -> Iterator[ModuleType]:
             yield module
 
 
+def one_or_more(states: Enum | tuple[Enum, ...]) -> tuple[Enum, ...]:
+    """The states that a table names in one place: some events lead to one of several."""
+    return states if isinstance(states, tuple) else (states,)
+
+
 def diagram(module: ModuleType) -> str:
     """The table as a Mermaid state diagram."""
-    lines = [f"    [*] --> {module.INITIAL.value}"]
+    lines = [f"    [*] --> {state.value}" for state in one_or_more(module.INITIAL)]
     for state, moves in module.TRANSITIONS.items():
         lines += [
-            f"    {state.value} --> {target.value}: {event.__name__}" for event, target in moves.items()
+            f"    {state.value} --> {target.value}: {event.__name__}"
+            for event, targets in moves.items()
+            for target in one_or_more(targets)
         ]
     return "```mermaid\nstateDiagram-v2\n" + "\n".join(lines) + "\n```\n"
 
 
 def section(module: ModuleType) -> str:
     """One machine: its diagram, its states, its events."""
-    noun = module.__name__.rsplit(".", 1)[1]
+    noun = module.__name__.rsplit(".", 1)[1].removesuffix("_machine")
     sentences = member_sentences(module.State)
     states = [(f"`{state.value}`", sentences.get(state.name, "")) for state in module.State]
     events = [(f"`{event.__name__}`", first_paragraph(event)) for event in module.EVENTS]

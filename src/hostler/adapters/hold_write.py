@@ -23,11 +23,15 @@ from hostler.domain.errors import HoldPathUnusable, NotYours, Refusal, StoreFull
 from hostler.domain.hold import HoldView
 from hostler.domain.hold_plan import (
     ForcedChange,
+    LeaseHold,
     Release,
     Removal,
     Wanted,
     Write,
     encode,
+    plan_lease_extension,
+    plan_lease_hold,
+    plan_lease_removal,
     plan_release,
     plan_write,
 )
@@ -101,6 +105,36 @@ class HoldWriter:
             elif plan.removal is Removal.REMOVE:
                 self._path.unlink(missing_ok=True)
             return Ended(before=before, plan=plan, kept_as=kept_as, warnings=self._note(plan.forced, now))
+
+    # ------------------------------------------------------------ for leases (HOLD-11)
+
+    def write_for_lease(self, wanted: LeaseHold) -> None:
+        with self._told(), self._locked():
+            while True:
+                before, now = self.reader.read_fresh(), self.reader.now()
+                plan = plan_lease_hold(before, wanted, now=now, boot_id=self.reader.boot)
+                try:
+                    self._put(encode(plan.record), plan, now)
+                except FileExistsError:
+                    continue
+                return
+
+    def extend_for_lease(self, lease: str, expires_at: datetime) -> bool:
+        with self._told(), self._locked():
+            plan = plan_lease_extension(self.reader.read_fresh(), lease, expires_at)
+            if plan is not None:
+                self._put(encode(plan.record), plan, self.reader.now())
+            return plan is not None
+
+    def remove_for_lease(self, lease: str) -> bool:
+        if plan_lease_removal(self.reader.read_fresh(), lease) is Removal.NOTHING:
+            return False
+        with self._told(), self._locked():
+            if plan_lease_removal(self.reader.read_fresh(), lease) is Removal.NOTHING:
+                return False
+            self._path.unlink(missing_ok=True)
+            _sync(self._path.parent)
+            return True
 
     def release_own(self, identity: str) -> bool:
         """Remove the record of that identity, lapsed or not; another's is left. Whether it went (HOLD-10)."""

@@ -6,20 +6,17 @@ Decides nothing else. Everything here is built inside the running loop.
 from __future__ import annotations
 
 import re
-import socket
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from hostler import __version__
 from hostler.adapters.clock import SystemClock
-from hostler.adapters.config.paths import Paths
-from hostler.adapters.daemon_lock import DaemonLock
 from hostler.adapters.drivers.activity import EngineActivity
 from hostler.adapters.drivers.ports import LocalPorts
+from hostler.adapters.history import HistoryFiles
 from hostler.adapters.hold_changes import HoldChanges
 from hostler.adapters.hold_file import HoldFile, boot_id, user_ids
 from hostler.adapters.hold_sight import FirstSight
+from hostler.adapters.hold_write import HoldWriter
 from hostler.adapters.host import pools
 from hostler.adapters.ids import SystemIds
 from hostler.adapters.metrics import PrometheusMeters
@@ -27,13 +24,16 @@ from hostler.adapters.models_dir import ModelsDir
 from hostler.adapters.programs import ProgramFiles
 from hostler.adapters.state_files import DirectoryStateFiles
 from hostler.adapters.store.sqlite import SqliteStore
+from hostler.bootstrap.control import Services, control_of
 from hostler.bootstrap.engines import EngineConnections, drivers_of, lanes_of
-from hostler.bootstrap.place import announcing, is_control, machine_names, retracting
-from hostler.bootstrap.speech import LoggedEvents, Speech
+from hostler.bootstrap.ground import Ground, World
+from hostler.bootstrap.node import node_of
+from hostler.bootstrap.place import announcing, is_control, retracting
+from hostler.bootstrap.scheduling import Means, Scheduling, scheduling
+from hostler.bootstrap.speech import LoggedEvents
 from hostler.daemon import Daemon
-from hostler.domain.fleet import Fleet
 from hostler.gateway.app import Gateway, largest_body
-from hostler.gateway.ask import Means
+from hostler.gateway.ask import Means as AskMeans
 from hostler.gateway.backoff import Backoff
 from hostler.gateway.choose import Chooser
 from hostler.gateway.exchange import App
@@ -44,16 +44,17 @@ from hostler.gateway.upstream import Upstream
 from hostler.interfaces.api.app import create_app
 from hostler.services import routes
 from hostler.services.browser_guard import guard_for
+from hostler.services.cleaning import Cleaner
 from hostler.services.control import Control
 from hostler.services.engines import Engines
 from hostler.services.event_queue import EventQueue
-from hostler.services.feed import Feed
 from hostler.services.gate import Gate
+from hostler.services.guard import Guard
+from hostler.services.history import History
 from hostler.services.holds import Holds
-from hostler.services.keys import Keyring
 from hostler.services.lanes import Lanes
 from hostler.services.measure import Measure
-from hostler.services.needs import Driver, Events, MemoryReader
+from hostler.services.node import LocalNode
 from hostler.services.observe import Observer
 from hostler.services.requests import Requests
 from hostler.services.routes import Routes
@@ -64,80 +65,48 @@ from hostler.services.suspensions import Suspensions
 from hostler.services.watch import Watch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
-    """What a node is built on: found, opened and locked before the loop runs.
-
-    `disabled` is why nothing may be started or stopped here, None when it may (GATE-4).
-    """
-
-    fleet: Fleet
-    paths: Paths
-    env: Mapping[str, str]
-    config_file: str
-    keyring: Keyring
-    sockets: Sequence[socket.socket]
-    listen: tuple[str, ...]
-    lock: DaemonLock | None
-    disabled: str | None
-    speech: Speech
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class World:
-    """The adapters that more than one service needs."""
-
-    clock: SystemClock
-    ids: SystemIds
-    files: DirectoryStateFiles
-    store: SqliteStore
-    queue: EventQueue
-    events: Events
-    meters: PrometheusMeters
-    memory: MemoryReader
-    drivers: Mapping[str, Driver]
-    models: ModelsDir
-    upstream: Upstream
-    places: Places
-    vitals: Vitals
-
-
 def build(ground: Ground) -> Daemon:
     """The daemon of this node, ready to run."""
     world = _world(ground)
-    holds = _holds(ground, world)
-    engines = _engines(ground, world, holds)
+    guard = Guard()
+    holds, writer = _holds(ground, world)
+    engines = _engines(ground, world, holds, guard)
     requests = Requests(clock=world.clock, ids=world.ids)
     table = Routes(
         files=world.files,
         clock=world.clock,
         events=world.events,
         current=routes.load(ground.fleet, world.files),
+        guard=guard,
     )
+    node = _node(ground, world, engines, table, holds, writer)
+    head = _head(ground, world, node)
     status = _status(ground, world, engines, table, requests, holds)
-    feed = Feed(queue=world.queue, draw=status.picture, clock=world.clock)
+    history = _history(ground, world)
     observer = Observer(meters=world.meters, clock=world.clock, events=world.events)
-    control = Control(
-        fleet=ground.fleet,
-        engines=engines,
-        routes=table,
-        requests=requests,
-        holds=holds,
-        feed=feed,
-        keyring=ground.keyring,
-        status=status,
-        clock=world.clock,
-        metrics=lambda: observer.render(status.picture()),
-        names=machine_names(),
+    control = control_of(
+        ground,
+        world,
+        Services(
+            engines=engines,
+            routes=table,
+            requests=requests,
+            holds=holds,
+            status=status,
+            history=history,
+            head=head,
+            observer=observer,
+        ),
     )
     gateway = _gateway(ground, world, control, observer)
     return Daemon(
         engines=engines,
-        watch=_watch(ground, world, engines, holds),
+        watch=_watch(ground, world, engines, holds, node),
+        keeper=head.keeper if head is not None else None,
+        history=history,
         queue=world.queue,
         events=world.events,
-        feed=feed,
+        feed=control.feed,
         requests=requests,
         store=world.store,
         server=make_server(gateway, is_control=is_control),
@@ -156,9 +125,38 @@ def build(ground: Ground) -> Daemon:
     )
 
 
+def _node(
+    ground: Ground, world: World, engines: Engines, table: Routes, holds: Holds, writer: HoldWriter
+) -> LocalNode:
+    """This host as a node of the schedule, with what it knew before this start."""
+    node, told = node_of(
+        engines=engines,
+        routes=table,
+        holds=holds,
+        hold_writer=writer,
+        files=world.files,
+        events=world.events,
+        state_dir=ground.paths.state_dir,
+        env=ground.env,
+    )
+    world.vitals.warnings = (*world.vitals.warnings, *told)
+    return node
+
+
+def _history(ground: Ground, world: World) -> History:
+    return History(
+        queue=world.queue,
+        store=world.store,
+        log=HistoryFiles(folder=ground.paths.history),
+        clock=world.clock,
+        events=world.events,
+        ids=world.ids,
+    )
+
+
 def _world(ground: Ground) -> World:
     clock, ids = SystemClock(), SystemIds()
-    store = SqliteStore(ground.paths.schedule_db, ids)
+    store = SqliteStore(ground.paths.schedule_db, ids, clean=Cleaner(redact=ground.speech.redact).event)
     queue = EventQueue(store=store, clock=clock, ids=ids, redact=ground.speech.redact)
     meters = PrometheusMeters()
     return World(
@@ -178,24 +176,45 @@ def _world(ground: Ground) -> World:
     )
 
 
-def _holds(ground: Ground, world: World) -> Holds:
+def _holds(ground: Ground, world: World) -> tuple[Holds, HoldWriter]:
     path, state = str(ground.paths.hold_path), str(ground.paths.state_dir)
-    return Holds(
+    reader = HoldFile(
+        path=path,
+        sight=FirstSight(state),
+        essentials=frozenset(str(engine) for engine in ground.fleet.essentials()),
+        writers=user_ids(ground.fleet.node.hold_writers),
+        boot=boot_id(),
+    )
+    holds = Holds(
         host=ground.fleet.here,
-        reader=HoldFile(
-            path=path,
-            sight=FirstSight(state),
-            essentials=frozenset(str(engine) for engine in ground.fleet.essentials()),
-            writers=user_ids(ground.fleet.node.hold_writers),
-            boot=boot_id(),
-        ),
+        reader=reader,
         changes=HoldChanges(path, state),
         clock=world.clock,
         events=world.events,
     )
+    return holds, HoldWriter(reader=reader, mode=ground.fleet.node.hold_mode)
 
 
-def _engines(ground: Ground, world: World, holds: Holds) -> Engines:
+def _head(ground: Ground, world: World, node: LocalNode) -> Scheduling | None:
+    """The schedule, where this host owns it (R2)."""
+    if ground.fleet.here not in ground.fleet.head:
+        return None
+    return scheduling(
+        Means(
+            fleet=ground.fleet,
+            store=world.store,
+            nodes={ground.fleet.here: node},
+            clock=world.clock,
+            ids=world.ids,
+            events=world.events,
+            redact=ground.speech.redact,
+            bug=ground.speech.bug,
+            note_process=node.register,
+        )
+    )
+
+
+def _engines(ground: Ground, world: World, holds: Holds, guard: Guard) -> Engines:
     lanes = Lanes(
         fleet=ground.fleet,
         clock=world.clock,
@@ -212,6 +231,7 @@ def _engines(ground: Ground, world: World, holds: Holds) -> Engines:
         clock=world.clock,
         events=world.events,
         disabled=ground.disabled,
+        guard=guard,
     )
     stopping = Stopping(
         lanes=lanes,
@@ -292,7 +312,7 @@ def _gateway(ground: Ground, world: World, control: Control, observer: Observer)
             if route.escalate is not None
         },
     )
-    means = Means(
+    means = AskMeans(
         engines=control.engines,
         upstream=world.upstream,
         backoff=backoff,
@@ -315,7 +335,7 @@ def _gateway(ground: Ground, world: World, control: Control, observer: Observer)
     )
 
 
-def _watch(ground: Ground, world: World, engines: Engines, holds: Holds) -> Watch:
+def _watch(ground: Ground, world: World, engines: Engines, holds: Holds, node: LocalNode) -> Watch:
     return Watch(
         engines=engines,
         holds=holds,
@@ -327,4 +347,5 @@ def _watch(ground: Ground, world: World, engines: Engines, holds: Holds) -> Watc
         events=world.events,
         vitals=world.vitals,
         bug=ground.speech.bug,
+        upkeep=node.upkeep,
     )

@@ -23,7 +23,8 @@ from hostler.adapters.daemon_lock import DaemonLock, take
 from hostler.adapters.hold_path import resolve
 from hostler.adapters.keys_file import kept_keys, local_key
 from hostler.adapters.state_files import DirectoryStateFiles, make_private
-from hostler.bootstrap.build import Ground, build
+from hostler.bootstrap.build import build
+from hostler.bootstrap.ground import Ground
 from hostler.bootstrap.engines import strays
 from hostler.bootstrap.place import bound, listen_on
 from hostler.bootstrap.speech import speech

@@ -10,11 +10,11 @@ import structlog
 
 from hostler.adapters.config.paths import Paths
 from hostler.adapters.ids import SystemIds
-from hostler.adapters.redaction import Redactor
 from hostler.adapters.telemetry import Logs, RotatedFile, set_up
 from hostler.domain.events import Event
 from hostler.domain.fleet import Fleet
 from hostler.services.needs import Events, Meters
+from hostler.wire.redaction import Redactor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -71,6 +71,22 @@ def find_daemon(env: Mapping[str, str], state: Path | None = None) -> Address:
     return Address(url=url, key=Secret(key) if key else None)
 
 
+def find_head(env: Mapping[str, str], state: Path | None = None) -> Address:
+    """Who owns the schedule: `$HOSTLER_HEAD_URL` with `$HOSTLER_HEAD_API_KEY`, else the local daemon.
+
+    To a head that is named goes the head's key or none: never the local one, nor `$HOSTLER_API_KEY`, which
+    belong to another daemon (R89, R90). Refuses `daemon_unreachable` as `find_daemon` (R91).
+    """
+    named = env.get("HOSTLER_HEAD_URL")
+    if not named:
+        return find_daemon(env, state)
+    url = named.rstrip("/")
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise DaemonUnreachable(url=url, why="HOSTLER_HEAD_URL begins with neither http:// nor https://")
+    key = env.get("HOSTLER_HEAD_API_KEY")
+    return Address(url=url, key=Secret(key) if key else None)
+
+
 def _running(path: Path) -> str:
     try:
         with path.open("rb") as file:

@@ -6,17 +6,21 @@ same for the synchronous and the asynchronous sender.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
 
 from hostler.client.address import Address
 from hostler.domain.errors import DaemonUnreachable, Refusal
+from hostler.domain.values import shorten
+from hostler.wire.redaction import Redactor
 from hostler.wire.told import refusal_from
-from hostler.wire.values import dump
+from hostler.wire.values import dump, to_json
+
+_Model = TypeVar("_Model")
 
 CONNECT_S: Final = 5.0
 ANSWER_S: Final = 30.0
@@ -24,7 +28,10 @@ ANSWER_S: Final = 30.0
 SILENCE_S: Final = 60.0
 """A stream has a heartbeat every 15 s: after four are missing it is broken."""
 MAX_LINE: Final = 1 << 20
+MOST_TEXT: Final = 500
+"""Characters of a text in a refusal (R97)."""
 AGENT: Final = "hostler-client"
+REDIRECTED: Final = "it answers with a redirect, which is not followed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +84,7 @@ def answer(request: Call, status: int, body: bytes) -> object:
     listens there.
     """
     if 300 <= status < 400:
-        raise DaemonUnreachable(url=_base(request), why="it answers with a redirect, which is not followed")
+        raise DaemonUnreachable(url=_base(request), why=REDIRECTED)
     try:
         found = msgspec.json.decode(body) if body else None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -85,8 +92,43 @@ def answer(request: Call, status: int, body: bytes) -> object:
             url=_base(request), why=f"what answers there (HTTP status {status}) is no Hostler daemon"
         ) from None
     if status >= 400:
-        raise _refusal(found, status)
+        raise _refusal(_clean(found, Redactor(_secrets(request))), status)
     value: object = found
+    return value
+
+
+def fitted(value: object, model: type[_Model], url: str) -> _Model:
+    """An answer's JSON as `model`; keys of a newer daemon are passed over. Refuses `daemon_unreachable`."""
+    try:
+        return msgspec.convert(value, model)
+    except msgspec.ValidationError as error:
+        why = f"its answer is not of this version: {error}"
+        raise DaemonUnreachable(url=url, why=why) from error
+
+
+def plain(body: object) -> Mapping[str, object]:
+    """A request's dataclass as the JSON object that is sent, to be kept and sent again the same."""
+    found = to_json(body)
+    return found if isinstance(found, dict) else {}
+
+
+def _secrets(request: Call) -> Iterator[str]:
+    """What was just sent that nobody may read: the key, and the secret that proves a lease (LEASE-9)."""
+    yield request.headers.get("authorization", "").removeprefix("Bearer ")
+    sent = msgspec.json.decode(request.body) if request.body else None
+    secret = sent.get("secret") if isinstance(sent, dict) else None
+    if isinstance(secret, str):
+        yield secret
+
+
+def _clean(value: object, redact: Callable[[str], str]) -> object:
+    """A refusal's JSON with every text redacted, in one line, of at most 500 characters (R97)."""
+    if isinstance(value, str):
+        return shorten(redact(value), MOST_TEXT)
+    if isinstance(value, dict):
+        return {_clean(name, redact): _clean(item, redact) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_clean(item, redact) for item in value]
     return value
 
 
@@ -111,7 +153,7 @@ def silent(request: Call) -> DaemonUnreachable:
 
 def _base(request: Call) -> str:
     scheme, _, rest = request.url.partition("://")
-    return f"{scheme}://{rest.partition('/')[0]}"
+    return f"{scheme}://{rest.partition('/')[0].rpartition('@')[2]}"
 
 
 class Lines:

@@ -2,11 +2,12 @@
 
 Decides whether an engine may start now, by facts that its caller gathered; starts and stops nothing.
 Permanent refusals come before temporary ones, so that a caller is never told to wait for what will not
-come. Steps 7 to 9 of GATE-1 (leases, fence, windows) take their places in `CHECKS` with those parts.
+come. Step 9 of GATE-1 (windows) takes its place in `CHECKS` with that part.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,6 +17,8 @@ from typing import Final
 from hostler.domain.engine import State
 from hostler.domain.errors import (
     MIN_RETRY_S,
+    Fenced,
+    Leased,
     MemoryNever,
     MemoryNow,
     NotLaunchable,
@@ -29,7 +32,9 @@ from hostler.domain.eviction import Cannot, Eviction
 from hostler.domain.fleet import DriverKind, Engine, frozen
 from hostler.domain.hold import HoldView
 from hostler.domain.hold import refusal as hold_refusal
-from hostler.domain.values import Cause, EngineId, HostName, Requester, ServingClass, shorten
+from hostler.domain.holding import ENGINE, Holding
+from hostler.domain.holding import refusal as lease_refusal
+from hostler.domain.values import Cause, EngineId, HostName, Requester, ServingClass, rfc3339, shorten
 
 WHY_CLASS: Final[Mapping[ServingClass, str]] = frozen(
     {
@@ -39,15 +44,33 @@ WHY_CLASS: Final[Mapping[ServingClass, str]] = frozen(
 )
 
 
+UNREADABLE: Final = "unknown"
+"""The owner of a suspension whose record cannot be read: only a person lifts it (NODE-5)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """One wish to start an engine: which, why, who, on which route, and the class named in the call."""
+    """One wish to start an engine: which, why, who, on which route, and the class named in the call.
+
+    `lease` is the one whose step this is, or whose holder asks: its own hold and suspensions do not refuse
+    it (GATE-3, LEASE-15). It is proven: a caller's word for it is `Requester.lease`.
+    """
 
     engine: EngineId
     cause: Cause
     requester: Requester
     route: str | None = None
     override: ServingClass | None = None
+    lease: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FenceUp:
+    """The deployment fence that is up (LEASE-28). `until` None: its record cannot be read."""
+
+    reason: str
+    by: str
+    until: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +78,7 @@ class Facts:
     """What the checks look at. The cheap part is always there; `live` needs reads of the machine.
 
     `orchestration_off` says why nothing is started here; `missing` names files or the binary that are
-    not there; `never` is the sum of a need above the host's total.
+    not there; `never` is the sum of a need above the host's total. `leased` is the lease that has the engine.
     """
 
     engine: Engine
@@ -67,6 +90,8 @@ class Facts:
     never: str | None = None
     suspended_by: tuple[str, ...] = ()
     hold: HoldView
+    leased: Holding | None = None
+    fence: FenceUp | None = None
     now: datetime
     live: Live | None = None
 
@@ -174,18 +199,54 @@ def _launchable(_ask: Ask, facts: Facts) -> Refusal | None:
     return None
 
 
+def personal(owner: str) -> bool:
+    """Whether a suspension's owner is no lease: a person, or a record that cannot be read (NODE-5)."""
+    return owner.startswith("person:") or owner == UNREADABLE
+
+
 def _suspended(_ask: Ask, facts: Facts) -> Refusal | None:
-    if not facts.suspended_by:
+    people = [owner.removeprefix("person:") for owner in facts.suspended_by if personal(owner)]
+    return Suspended(engine=facts.engine.id, by=", ".join(people)) if people else None
+
+
+def _kept_by(ask: Ask, facts: Facts) -> str | None:
+    """Another's lease that keeps the engine suspended."""
+    return next((it for it in facts.suspended_by if not personal(it) and it != ask.lease), None)
+
+
+def _hold(ask: Ask, facts: Facts) -> Refusal | None:
+    """The hold; an engine that a lease suspended is not let through by its own hold's `allow`."""
+    hold = facts.hold
+    of = hold.record.lease if hold.held and hold.record is not None else None
+    if of is not None and of == ask.lease:
         return None
-    return Suspended(
-        engine=facts.engine.id, by=", ".join(owner.removeprefix("person:") for owner in facts.suspended_by)
+    if hold.allows(facts.engine.id) and (of is None or of != _kept_by(ask, facts)):
+        return None
+    return hold_refusal(hold, engine=facts.engine.id, host=facts.here, now=facts.now)
+
+
+def _leased(ask: Ask, facts: Facts) -> Refusal | None:
+    """Leased away: somebody's lease has the engine, or keeps it suspended without a live hold."""
+    name = facts.engine.id
+    if facts.leased is not None and facts.leased.lease != ask.lease:
+        return lease_refusal(ENGINE, name, facts.leased, facts.now)
+    kept = _kept_by(ask, facts)
+    if kept is None:
+        return None
+    return Leased(thing=name, why=f"the lease {kept} keeps it suspended", lease=kept)
+
+
+def _fence(ask: Ask, facts: Facts) -> Refusal | None:
+    fence = facts.fence
+    if fence is None or not ask.cause.timer:
+        return None
+    left = None if fence.until is None else math.ceil((fence.until - facts.now).total_seconds())
+    return Fenced(
+        until="unknown" if fence.until is None else rfc3339(fence.until),
+        reason=fence.reason,
+        by=fence.by,
+        retry_after=max(MIN_RETRY_S, left or 0),
     )
-
-
-def _hold(_ask: Ask, facts: Facts) -> Refusal | None:
-    if facts.hold.allows(facts.engine.id):
-        return None
-    return hold_refusal(facts.hold, engine=facts.engine.id, host=facts.here, now=facts.now)
 
 
 def _port(_ask: Ask, facts: Facts) -> Refusal | None:
@@ -203,7 +264,7 @@ def _memory(ask: Ask, facts: Facts) -> Refusal | None:
         return None
     if live.measuring is not None:
         return _not_now(facts, f"{live.measuring} loads for the first time, and is measured alone")
-    if live.need is None and not named(ask.cause):
+    if live.need is None and not named(ask.cause) and ask.lease is None:
         return _not_now(facts, "what it needs is not known; it is measured when somebody asks for it by name")
     if isinstance(live.eviction, Cannot):
         return live.eviction.refusal
@@ -231,10 +292,12 @@ CHECKS: Final[tuple[tuple[str, CheckFn], ...]] = (
     ("launchable", _launchable),
     ("suspended", _suspended),
     ("hold", _hold),
+    ("leased", _leased),
+    ("fence", _fence),
     ("port", _port),
     ("memory", _memory),
 )
-"""The checks in GATE-1's order: permanent ones, then the hold, then what is read of the machine."""
+"""The checks in GATE-1's order: permanent ones, then who has it, then what is read of the machine."""
 
 LIVE: Final = frozenset({"port", "memory"})
 """Checks that need `Facts.live`."""
@@ -247,6 +310,8 @@ PASSED: Final[Mapping[str, str]] = frozen(
         "launchable": "its files are there and it is within the host's total",
         "suspended": "nobody suspended it",
         "hold": "no hold keeps it from starting",
+        "leased": "no lease keeps it from starting",
+        "fence": "no fence is up",
         "port": "its port is free, or held by an engine that makes way",
         "memory": "it fits",
     }
@@ -294,6 +359,10 @@ def _passed(name: str, ask: Ask, facts: Facts) -> str:
         return f"it is {facts.engine.serving_class}, and the call names that class"
     if name == "hold" and facts.hold.held:
         return f"{shorten(facts.hold.owner)} holds the host, and allows this engine"
+    if name == "leased" and facts.leased is not None:
+        return f"the lease {facts.leased.lease} has it, and asks itself"
+    if name == "fence" and facts.fence is not None:
+        return "a fence is up, which keeps only timers from starting anything"
     if name == "memory" and facts.live is not None and isinstance(facts.live.eviction, Eviction):
         return _room(ask, facts.live, facts.live.eviction)
     return PASSED[name]

@@ -16,10 +16,14 @@ from types import MappingProxyType
 
 from hostler.domain.errors import HoldTaken, InvalidRequest
 from hostler.domain.hold import LONGEST_S, MAX_BYTES, UNKNOWN_OWNER, HoldState, HoldView, retry_after
+from hostler.domain.step import FenceNumber
 from hostler.domain.values import rfc3339, shorten
 
 BY_CLI = "cli"
 """What `by` says in a record that `hostler box hold` wrote: only such a one ends without its owner named."""
+BY_LEASE = "lease"
+LEASE_OWNER = "lease:"
+"""Begins the owner of a record that a lease wrote (HOLD-11)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,3 +198,71 @@ def _whose(shown: HoldView) -> str:
 def _forced(change: str, shown: HoldView, by: str) -> ForcedChange:
     found = shown.record.raw if shown.record is not None else MappingProxyType({})
     return ForcedChange(change=change, owner=shown.owner, by=by, record=found)
+
+
+# ---------------------------------------------------------------- holds of leases
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseHold:
+    """The hold that a lease wants on this host (HOLD-11). `expires_at` is the record's own end."""
+
+    lease: str
+    fence: FenceNumber
+    reason: str
+    expires_at: datetime
+    allow: tuple[str, ...] = ()
+
+
+def plan_lease_hold(shown: HoldView, wanted: LeaseHold, *, now: datetime, boot_id: str | None) -> Write:
+    """What a lease writes over what is there: nothing of anybody else's that is live (HOLD-11, GATE-3).
+
+    HoldTaken for a live hold of another, InvalidRequest for a record that is too large.
+    """
+    own = shown.record if shown.held and shown.record is not None and _is_of(shown, wanted.lease) else None
+    if shown.held and own is None:
+        raise taken(shown, "Wait until it is over, or ask its owner.", now)
+    record: dict[str, object] = {
+        "owner": f"{LEASE_OWNER}{wanted.lease}",
+        "reason": wanted.reason,
+        "started_at": rfc3339((own.started_at if own is not None else None) or now),
+        "expires_at": rfc3339(wanted.expires_at),
+        "allow": list(wanted.allow),
+        "by": BY_LEASE,
+        "forced": True,
+        "lease": wanted.lease,
+        "epoch": wanted.fence.epoch,
+        "generation": wanted.fence.generation,
+    }
+    if boot_id is not None:
+        record["boot_id"] = boot_id
+    if len(encode(record)) > MAX_BYTES:
+        raise InvalidRequest(
+            what=f"The hold record would be larger than {MAX_BYTES >> 10} KiB, and no reader would take it.",
+            expected="Give a shorter reason or allow list.",
+        )
+    return Write(
+        record=MappingProxyType(record),
+        replaces=shown.state is not HoldState.FREE,
+        set_aside=shown.defect is not None,
+    )
+
+
+def plan_lease_extension(shown: HoldView, lease: str, expires_at: datetime) -> Write | None:
+    """The lease's own record with another end, one that lapsed too; None when that is not what is there.
+
+    What somebody removed or took over is not written anew: that was a person's decision (HOLD-9).
+    """
+    if shown.record is None or shown.state is HoldState.OTHER_BOOT or not _is_of(shown, lease):
+        return None
+    record = {**shown.record.raw, "expires_at": rfc3339(expires_at)}
+    return Write(record=MappingProxyType(record), replaces=True)
+
+
+def plan_lease_removal(shown: HoldView, lease: str) -> Removal:
+    """Whether what is there goes with the lease: its own record only, lapsed or not (HOLD-11)."""
+    return Removal.REMOVE if _is_of(shown, lease) else Removal.NOTHING
+
+
+def _is_of(shown: HoldView, lease: str) -> bool:
+    return shown.record is not None and shown.record.lease == lease

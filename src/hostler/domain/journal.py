@@ -5,10 +5,13 @@ Decides what remains to be undone, and in which order. Stores nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from hostler.domain.step import Found, Step
+from hostler.domain.plan import text
+from hostler.domain.step import Found, Step, Undo
+from hostler.domain.undo import inverse
 
 
 class EntryState(StrEnum):
@@ -46,3 +49,17 @@ class Entry:
     found: Found
     state: EntryState = EntryState.BEGUN
     note: str = ""
+
+
+def owed(entries: Iterable[Entry]) -> tuple[tuple[Entry, Undo | None], ...]:
+    """What an undo still has to look at, last first, each with what puts it back; None: nothing does (R26).
+
+    What was skipped, is put back, or was left already is not among it (R33).
+    """
+    last_first = sorted(entries, key=lambda it: it.n, reverse=True)
+    return tuple((it, inverse(it.step, it.found)) for it in last_first if it.state.owed)
+
+
+def unverified(entries: Iterable[Entry]) -> tuple[str, ...]:
+    """Each undo that was not done, as one phrase: what an operator who abandons a lease leaves (LEASE-14)."""
+    return tuple(text(undo) for _, undo in owed(entries) if undo is not None)

@@ -43,3 +43,9 @@ def passed(deadline: Moment | None, now: Moment) -> bool:
 def shown(deadline: Moment, now: Moment) -> datetime:
     """The deadline as a wall time of now, for people and records: where `now` says it will be."""
     return now.at + timedelta(seconds=left(deadline, now))
+
+
+def sooner(now: Moment, *deadlines: Moment | None) -> Moment | None:
+    """The deadline that passes first, as seen from `now`; None when none is given."""
+    given = [deadline for deadline in deadlines if deadline is not None]
+    return min(given, key=lambda deadline: left(deadline, now), default=None)

@@ -108,10 +108,11 @@ class FoundHold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundRoute:
-    """The active profile of the route, None when it has none; `engines` are those that it leads to."""
+    """The active profile of the route, None when it has none; what it leads to: `engines`, `upstreams`."""
 
     profile: str | None
     engines: tuple[str, ...] = ()
+    upstreams: tuple[str, ...] = ()
     kind: Literal["route"] = "route"
 
 
@@ -214,8 +215,10 @@ class FenceNumber:
 class Operation:
     """One step or undo as a node is told to do it (NODE-1): fenced, and known by `id` when it is repeated.
 
-    `covers` are the resources whose highest fence number the node compares and keeps. `expires_at` (RFC 3339,
-    None: indefinite) and `holder`, `reason` are for the hold record. `deadline_s` is how long it may take.
+    `found` is what a step found before it, kept with the receipt, so that it can be put back by a head that
+    lost its journal. `covers` are the resources whose highest fence number the node compares and keeps.
+    `expires_at` (RFC 3339, None: indefinite) and `holder`, `reason` are for the hold record. `deadline_s` is
+    how long it may take.
     """
 
     id: str
@@ -224,6 +227,7 @@ class Operation:
     covers: tuple[str, ...]
     step: Step | Undo
     deadline_s: float
+    found: Found | None = None
     holder: str = ""
     reason: str = ""
     expires_at: str | None = None

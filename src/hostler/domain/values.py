@@ -90,8 +90,7 @@ def format_size(size: int) -> str:
 
 def rfc3339(moment: datetime) -> str:
     """An aware time in UTC with milliseconds and `Z` (TIME-1)."""
-    text = moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    return f"{moment.astimezone(UTC).year:04d}{text[text.index('-') :]}.{moment.microsecond // 1000:03d}Z"
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class ServingClass(StrEnum):
@@ -169,12 +168,16 @@ def shorten(text: str, limit: int = 80) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requester:
-    """Who asked, as far as they say: a hint for the log, never proof (HOLD-14, HOLD-15)."""
+    """Who asked, as far as they say: a hint for the log, never proof (HOLD-14, HOLD-15).
+
+    `lease` is the one that they name as theirs (`x-hostler-lease`); it counts with its key only (LEASE-15).
+    """
 
     ip: str = "-"
     ua: str = "-"
     client: str = "-"
     key: str = "-"
+    lease: str = ""
 
     def tag(self) -> str:
         """`<ip> ua=… client=…`, safe for a log line (HOLD-14)."""
@@ -202,6 +205,11 @@ def _requester(ip: str, ua: str, client: str, key: str) -> Requester:
 def with_key(who: Requester, key: str) -> Requester:
     """The same requester, with the name of the key that opened the door."""
     return replace(who, key=key)
+
+
+def with_lease(who: Requester, lease: str | None) -> Requester:
+    """The same requester, who names a lease as theirs; what cannot be an id is none."""
+    return replace(who, lease=lease) if lease and NAME.fullmatch(lease) else who
 
 
 RESIDENCY: Final = Requester(client="residency")

@@ -26,7 +26,7 @@ from hostler.domain.errors import (
 from hostler.domain.fleet import Engine, Fleet, Route
 from hostler.domain.gate import Ask
 from hostler.domain.route import Table, lookup, nearest
-from hostler.domain.values import Cause, requester, shorten, with_key
+from hostler.domain.values import Cause, requester, shorten, with_key, with_lease
 from hostler.gateway import body as bodies
 from hostler.gateway import headers as head_rules
 from hostler.gateway.ask import Means
@@ -45,6 +45,7 @@ from hostler.services.requests import Outcome, Requests
 from hostler.services.routes import Routes
 
 NO_DEGRADE: Final = b"x-hostler-no-degrade"
+LEASE: Final = b"x-hostler-lease"
 CLASS: Final = b"x-hostler-class"
 MOST_HOSTS: Final = 64
 """Spellings of our own address that are remembered, so that they are not taken apart for each request."""
@@ -158,6 +159,9 @@ class Gateway:
         entry = serving.entry
         if principal.name != entry.requester.key:
             entry.requester = with_key(entry.requester, principal.name)
+        lease = known.text(LEASE)
+        if lease is not None:
+            entry.requester = with_lease(entry.requester, lease)
         return principal
 
     async def _body(self, serving: Serving, known: Known, receive: Receive, limit: int) -> bytes:

@@ -23,6 +23,7 @@ WANTED: Final = frozenset(
         b"x-api-key",
         b"content-length",
         b"x-hostler-class",
+        b"x-hostler-lease",
         b"x-hostler-no-degrade",
         head_rules.HOP_HEADER,
     }

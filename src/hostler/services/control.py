@@ -16,6 +16,7 @@ from hostler.services.keys import Keyring
 from hostler.services.needs import Clock
 from hostler.services.requests import Requests
 from hostler.services.routes import Routes
+from hostler.services.schedule_api import CareApi, HistoryApi, JobsApi, ScheduleApi
 from hostler.services.status import Status
 
 
@@ -36,4 +37,8 @@ class Control:
     status: Status
     clock: Clock
     metrics: Callable[[], bytes]
+    schedule: ScheduleApi
+    jobs: JobsApi
+    history: HistoryApi
+    care: CareApi
     names: frozenset[str] = frozenset()

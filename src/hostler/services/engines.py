@@ -21,6 +21,7 @@ from hostler.domain.engine import (
 )
 from hostler.domain.errors import EngineFailed, OrchestrationDisabled
 from hostler.domain.gate import Ask, Check, Result
+from hostler.domain.holding import ENGINE
 from hostler.domain.start_policy import leaves_failed_in
 from hostler.domain.values import Requester
 from hostler.services.gate import Gate
@@ -61,10 +62,10 @@ class Engines:
 
         `now` drains nothing. A start under way is called off. Stopped already is a success. Goes on when the
         caller leaves. Refuses `orchestration_disabled`, `not_launchable` (external), `stop_unverified`,
-        `memory_residue`.
+        `memory_residue`, `leased`.
         """
         lane = self.lanes.get(engine)
-        self._ours(lane)
+        self._ours(lane, by)
         await _carried(self._stop(lane, by, timeout_s=timeout_s, now=now))
 
     async def _stop(self, lane: Lane, by: Requester, *, timeout_s: float, now: bool) -> None:
@@ -78,10 +79,10 @@ class Engines:
         """Take no new requests and let those under way finish; at the deadline end them (GW-8).
 
         Returns how many were ended with an error frame. The engine stays DRAINING until `resume`,
-        a stop, or the daemon's end; a `resume` before the deadline ends nothing.
+        a stop, or the daemon's end; a `resume` before the deadline ends nothing. Refuses as `stop`.
         """
         lane = self.lanes.get(engine)
-        self._ours(lane)
+        self._ours(lane, by)
         if await self.stopping.drain(lane, by=BY_HAND, timeout_s=timeout_s, actor=by.tag()):
             return 0
         if BY_HAND not in lane.drains:
@@ -96,7 +97,7 @@ class Engines:
         Goes on when the caller leaves. Refuses as `stop`, and `store_full` before anything is stopped.
         """
         lane = self.lanes.get(engine)
-        self._ours(lane)
+        self._ours(lane, by)
         await _carried(self._suspend(lane, by, timeout_s))
 
     async def _suspend(self, lane: Lane, by: Requester, timeout_s: float) -> None:
@@ -106,16 +107,17 @@ class Engines:
     async def resume(self, engine: str, by: Requester) -> None:
         """Take away the suspensions of people, and let a draining engine take requests again."""
         lane = self.lanes.get(engine)
-        self._ours(lane)
+        self._ours(lane, by)
         await _carried(self.suspensions.remove(lane, person(by)))
         self.stopping.undrain(lane, by=BY_HAND, actor=by.tag())
 
     def clear(self, engine: str, by: Requester) -> None:
         """Let a failed engine be tried again at once (ENG-3). Not failed: nothing to do.
 
-        What a stop could not end stays on record: the next start tries to end it first.
+        What a stop could not end stays on record: the next start tries to end it first. Refuses `leased`.
         """
         lane = self.lanes.get(engine)
+        self.gate.guard.check(ENGINE, lane.engine.id, by, self.clock.now())
         lane.crashes, lane.retry_at = 0, 0.0
         if lane.state is not State.FAILED:
             return
@@ -186,11 +188,13 @@ class Engines:
                 return
             await self.clock.sleep(FIRST_LOOKS_S)
 
-    def _ours(self, lane: Lane) -> None:
+    def _ours(self, lane: Lane, by: Requester) -> None:
+        """Refuse what is not ours to touch, or somebody's lease has (LEASE-15)."""
         off = self.gate.orchestration_off()
         if off is not None:
             raise OrchestrationDisabled(host=lane.engine.host, why=off)
         self.gate.startable(lane)
+        self.gate.guard.check(ENGINE, lane.engine.id, by, self.clock.now())
 
 
 def person(by: Requester) -> str:

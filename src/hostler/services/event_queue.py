@@ -2,7 +2,8 @@
 
 Decides that reporting never blocks and never fails (HOLD-15): events wait here for the store, a full
 queue drops the newest and counts them, and the gap is told once the store takes events again. Keeps the
-last events in memory, so that readers who are up to date touch no store (GW-3). Runs on the one loop.
+last events in memory, those that others write in their transactions too, so that readers who are up to date
+touch no store (GW-3). Runs on the one loop.
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
 from hostler.domain.errors import ScheduleUnavailable
 from hostler.domain.events import Event, Recorded
 from hostler.domain.fleet import frozen
-from hostler.domain.values import Priority, escape_controls, shorten
+from hostler.domain.values import Priority
+from hostler.services.cleaning import Cleaner, unchanged
 from hostler.services.needs import Clock, Ids, Store
 
 LIMIT: Final = 10_000
@@ -26,17 +28,12 @@ LIMIT: Final = 10_000
 BATCH: Final = 500
 RING: Final = 2_000
 """Recorded events kept in memory for readers."""
-MAX_MESSAGE: Final = 500
 FIRST_RETRY_S: Final = 0.5
 LAST_RETRY_S: Final = 30.0
 MARK_S: Final = 5.0
 """How long a reader waits for the log to catch up with the state that it was shown."""
 
 _log = logging.getLogger("hostler.events")
-
-
-def _unchanged(text: str) -> str:
-    return text
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -55,7 +52,7 @@ class EventQueue:
     store: Store
     clock: Clock
     ids: Ids
-    redact: Callable[[str], str] = _unchanged
+    redact: Callable[[str], str] = unchanged
     limit: int = LIMIT
     dropped: int = 0
     failing: str | None = None
@@ -67,8 +64,9 @@ class EventQueue:
     _last: str | None = None
     _ring: deque[Recorded] = field(default_factory=lambda: deque(maxlen=RING))
     _marks: list[_Mark] = field(default_factory=list)
+    _hearing: bool = False
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _changed: asyncio.Future[None] | None = None
 
     def emit(self, event: Event) -> None:
         if len(self._waiting) >= self.limit:
@@ -86,10 +84,11 @@ class EventQueue:
     async def run(self) -> None:
         """Write what comes until cancelled, in batches; while the store fails, retry with back-off."""
         failures = singly = 0
+        self._listen()
         while True:
             try:
                 if self._last is None:
-                    self._reached(await self.store.cursor())
+                    self._began(await self.store.cursor())
                 batch = [event for _, event in islice(self._waiting, 1 if singly else BATCH)]
                 if not batch:
                     self._wake.clear()
@@ -140,24 +139,40 @@ class EventQueue:
         return mark.cursor
 
     def _accept(self, event: Event) -> None:
-        self._waiting.append((self.clock.elapsed(), self._cleaned(event)))
+        self._waiting.append((self.clock.elapsed(), Cleaner(redact=self.redact).event(event)))
         self._accepted += 1
         self._wake.set()
 
+    def _listen(self) -> None:
+        if not self._hearing:
+            self._hearing = True
+            self.store.listen(self._heard_of)
+
+    def _began(self, cursor: str) -> None:
+        """Where the log stood at the first look, unless an event was heard of meanwhile."""
+        if self._last is None:
+            self._last = cursor
+        self._reached(self._last)
+
+    def _heard_of(self, rows: Sequence[Recorded]) -> None:
+        """What anybody committed through this store, in the order of commits."""
+        for row in rows:
+            if self._ring and (self._ring[-1].epoch, self._ring[-1].seq + 1) != (row.epoch, row.seq):
+                self._ring.clear()  # Another process wrote between: only the store has it all.
+            self._ring.append(row)
+        self._last = rows[-1].cursor
+        self._reached(self._last)
+        self._wake_readers()
+
     def _wrote(self, rows: Sequence[Recorded]) -> None:
+        """Our own events are in the log; they were heard of before."""
         for row in rows:
             self._waiting.popleft()
             self._written += 1
-            if self._ring and (self._ring[-1].epoch, self._ring[-1].seq + 1) != (row.epoch, row.seq):
-                self._ring.clear()  # Somebody else wrote between: only the store has it all.
-            self._ring.append(row)
             self._reached(row.cursor)
         self._tell_gap()
-        self._changed.set()
-        self._changed = asyncio.Event()
 
     def _reached(self, cursor: str) -> None:
-        self._last = cursor
         for mark in self._marks:
             if mark.cursor is None and mark.number <= self._written:
                 mark.cursor = cursor
@@ -202,32 +217,6 @@ class EventQueue:
             self._reached(self._last)
         self._tell_gap()
 
-    def _cleaned(self, event: Event) -> Event:
-        return replace(
-            event,
-            actor=self._text(event.actor),
-            subject=frozen({key: self._text(item) for key, item in event.subject.items()}),
-            before=None if event.before is None else self._text(event.before),
-            after=None if event.after is None else self._text(event.after),
-            once=None if event.once is None else self._text(event.once),
-            message=shorten(self.redact(event.message), MAX_MESSAGE),
-            facts=frozen({key: self._value(item) for key, item in event.facts.items()}),
-        )
-
-    def _text(self, text: str) -> str:
-        """Without secrets, and without halves of characters, which no file takes."""
-        clean = self.redact(text)
-        return clean if clean.isprintable() else escape_controls(clean)
-
-    def _value(self, value: object) -> object:
-        if isinstance(value, str):
-            return self._text(value)
-        if isinstance(value, Mapping):
-            return {key: self._value(item) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [self._value(item) for item in value]
-        return value
-
     # ------------------------------------------------------------ reading
 
     async def since(self, cursor: str | None, limit: int) -> Sequence[Recorded]:
@@ -252,22 +241,36 @@ class EventQueue:
     def release(self) -> None:
         """Let everybody go who waits for an event, now and from here on: the daemon is to end (REL-5)."""
         self.released = True
-        self._changed.set()
+        self._wake_readers()
 
     async def wait(self, cursor: str, timeout_s: float) -> bool:
         """Wait until there is something after `cursor`. False when `timeout_s` passed, or `release`d.
 
-        Only this process's own events wake it: a reader looks anew at its end all the same.
+        Only what this process writes wakes it: a reader looks anew at its end all the same.
         """
-        deadline = self.clock.elapsed() + timeout_s
+        timer = asyncio.ensure_future(self.clock.sleep(timeout_s))
+        try:
+            return await self.wait_or(cursor, timer)
+        finally:
+            timer.cancel()
+
+    async def wait_or(self, cursor: str, timer: asyncio.Future[None]) -> bool:
+        """The same until `timer` is done, which is the caller's and stays as it is.
+
+        Many readers wait for the same: one future wakes them all, and none makes a task of its own for it.
+        """
         while cursor == self._last:
-            if self.released:
+            if self.released or timer.done():
                 return False
-            left = deadline - self.clock.elapsed()
-            if left <= 0:
-                return False
-            await self._heard(self._changed, left)
+            if self._changed is None:
+                self._changed = asyncio.get_running_loop().create_future()
+            await asyncio.wait((self._changed, timer), return_when=asyncio.FIRST_COMPLETED)
         return True
+
+    def _wake_readers(self) -> None:
+        if self._changed is not None:
+            self._changed.set_result(None)
+            self._changed = None
 
     async def _heard(self, event: asyncio.Event, seconds: float) -> None:
         """Return when `event` is set, or `seconds` have passed."""

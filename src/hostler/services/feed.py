@@ -6,9 +6,10 @@ picture is drawn by `services.status`.
 
 from __future__ import annotations
 
+import asyncio
 import difflib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from hostler.domain.errors import CursorReset, InvalidRequest, Refusal, ScheduleUnavailable
@@ -23,25 +24,33 @@ PAGE: Final = 500
 LONGEST_WAIT_S: Final = 60.0
 """A longer `wait` is cut to this: proxies between close what is silent for longer."""
 HEARTBEAT_S: Final = 15.0
+FRAMES: Final = 1_000
+"""Events kept as they are written to streams: at 1 KiB each 1 MiB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feed:
-    """`draw` gives the picture at this instant, without waiting."""
+    """`draw` gives the picture at this instant, without waiting; `schedule` what a head's store has."""
 
     queue: EventQueue
     draw: Callable[[], Picture]
     clock: Clock
+    schedule: Callable[[], Awaitable[Mapping[str, object]]] | None = None
+    _frames: dict[str, bytes] = field(default_factory=dict)
 
     async def snapshot(self) -> Mapping[str, object]:
         """The picture and the cursor that goes with it: later events applied to it give later pictures.
 
-        Refuses `schedule_unavailable` while the log cannot be written.
+        Leases and jobs are read after the cursor was taken, and say by `seq` which event changed them last: a
+        reader passes over their events up to there (FEED-3). Refuses `schedule_unavailable` while the log
+        cannot be written.
         """
         picture = self.draw()
         # No other task runs between these two: the mark stands behind just the events that made the picture.
         cursor = await self.queue.mark()
+        stored = {} if self.schedule is None else await self.schedule()
         return {
+            **stored,
             "cursor": cursor,
             "time": picture.at,
             "hosts": [to_json(picture.host)],
@@ -89,19 +98,70 @@ class Feed:
     async def _stream(
         self, cursor: str, rows: Sequence[Recorded], types: frozenset[str]
     ) -> AsyncIterator[bytes]:
-        yield _heartbeat(cursor)
-        while not self.queue.released:
-            told = [row for row in rows if not types or row.event.type in types]
-            cursor = rows[-1].cursor if rows else cursor
-            if told:
-                yield b"".join(_told(row) for row in told)
-            elif not await self.queue.wait(cursor, HEARTBEAT_S):
-                yield _heartbeat(cursor)
-            try:
-                rows = await self.queue.since(cursor, PAGE)
-            except (CursorReset, ScheduleUnavailable) as refusal:
-                yield _ended(refusal)
-                return
+        beat = Beat(clock=self.clock)
+        try:
+            yield _heartbeat(cursor)
+            while not self.queue.released:
+                told = [row for row in rows if not types or row.event.type in types]
+                cursor = rows[-1].cursor if rows else cursor
+                if told:
+                    yield b"".join(map(self._frame, told))
+                    beat.sent()
+                elif not await self.queue.wait_or(cursor, beat.timer()) and beat.due():
+                    yield _heartbeat(cursor)
+                    beat.sent()
+                try:
+                    rows = await self.queue.since(cursor, PAGE)
+                except (CursorReset, ScheduleUnavailable) as refusal:
+                    yield _ended(refusal)
+                    return
+        finally:
+            beat.end()
+
+    def _frame(self, row: Recorded) -> bytes:
+        """The event as every reader of a stream gets it: written once for all of them."""
+        known = self._frames.get(row.cursor)
+        if known is None:
+            if len(self._frames) >= FRAMES:
+                self._frames.clear()
+            known = self._frames[row.cursor] = _told(row)
+        return known
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Beat:
+    """When a stream that was silent for `HEARTBEAT_S` is to show that it lives.
+
+    Its timer goes on while events come, and is set anew when it ends: a timer for each event would cost more
+    than the event.
+    """
+
+    clock: Clock
+    last: float = field(init=False)
+    _timer: asyncio.Future[None] | None = None
+
+    def __post_init__(self) -> None:
+        self.sent()
+
+    def sent(self) -> None:
+        """Something was sent."""
+        self.last = self.clock.elapsed()
+
+    def timer(self) -> asyncio.Future[None]:
+        """Done when it may be time."""
+        if self._timer is None or self._timer.done():
+            left = self.last + HEARTBEAT_S - self.clock.elapsed()
+            self._timer = asyncio.ensure_future(self.clock.sleep(left))
+        return self._timer
+
+    def due(self) -> bool:
+        """Whether it is time."""
+        return self.clock.elapsed() - self.last >= HEARTBEAT_S
+
+    def end(self) -> None:
+        """Nobody waits any more."""
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 def check_types(types: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ from hostler.domain.engine import State
 from hostler.domain.errors import Refusal
 from hostler.domain.events import Event
 from hostler.domain.fleet import HOST_POOL, frozen
+from hostler.domain.holding import ENGINE
 from hostler.domain.memory import FloorWatch, available_of, floor_of, pool_of, who_grew
 from hostler.domain.values import EngineId, Priority, gib
 from hostler.services.engines import Engines
@@ -98,10 +99,14 @@ class Floor:
         if self.engines.gate.orchestration_off() is not None:
             return
         going = (self.engines.lanes.get(engine) for engine in fleet.host.on_floor)
-        victim = next((lane for lane in going if lane.state in _STOPPABLE), None)
+        victim = next((lane for lane in going if lane.state in _STOPPABLE and not self._leased(lane)), None)
         if victim is not None:
             self.stay.watch = FloorWatch(since=self.clock.elapsed())
             self.errands.begin(self._stop(victim))
+
+    def _leased(self, lane: Lane) -> bool:
+        """What somebody leased is theirs until the lease is over (LEASE-15)."""
+        return self.engines.gate.guard.holding(ENGINE, lane.engine.id) is not None
 
     async def _stop(self, lane: Lane) -> None:
         lane.owed = False

@@ -7,18 +7,21 @@ never waits for the machine to be read. Starts and stops nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hostler.domain import eviction, gate
 from hostler.domain.engine import State
-from hostler.domain.errors import NotLaunchable, Refusal
+from hostler.domain.errors import Leased, NotLaunchable, Refusal
 from hostler.domain.events import Event
 from hostler.domain.eviction import Eviction, Running
 from hostler.domain.fleet import DriverKind, frozen
-from hostler.domain.gate import Allow, Ask, Check, Facts, Live
+from hostler.domain.gate import Allow, Ask, Check, Facts, FenceUp, Live
+from hostler.domain.holding import ENGINE
 from hostler.domain.memory import Pools, effective_need, never_fits
+from hostler.domain.moment import shown
 from hostler.domain.start_policy import start_budget_s
 from hostler.domain.values import EngineId
+from hostler.services.guard import Guard
 from hostler.services.holds import Holds
 from hostler.services.lanes import Lane, Lanes
 from hostler.services.needs import Clock, Events, MemoryReader, Models, PortTable, Programs
@@ -37,6 +40,7 @@ class Gate:
     clock: Clock
     events: Events
     disabled: str | None = None
+    guard: Guard = field(default_factory=Guard)
     deferred: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def orchestration_off(self) -> str | None:
@@ -59,22 +63,23 @@ class Gate:
 
     def peek(self, ask: Ask) -> Refusal | None:
         """As `admit`, but answers instead of raising, and tells nobody."""
-        found = gate.decide(ask, self._cheap(self.lanes.get(ask.engine)))
+        found = gate.decide(self.proven(ask), self._cheap(self.lanes.get(ask.engine)))
         return found if isinstance(found, Refusal) else None
 
     def probe(self, ask: Ask) -> Refusal | None:
         """The whole gate as it stands now, live facts too; answers instead of raising, tells nobody."""
-        cheap = self._cheap(self.lanes.get(ask.engine))
+        ask, cheap = self.proven(ask), self._cheap(self.lanes.get(ask.engine))
         found = gate.decide(ask, cheap)
         if isinstance(found, Allow) and cheap.state is not State.READY:
-            found = gate.decide(ask, self._whole(cheap))
+            found = gate.decide(ask, self._whole(cheap, ask.lease))
         return found if isinstance(found, Refusal) else None
 
     def decide(self, ask: Ask) -> Allow:
         """The whole gate, live; raises the refusal, and tells it."""
+        ask = self.proven(ask)
         self.admit(ask)
         lane = self.lanes.get(ask.engine)
-        found = gate.decide(ask, self._whole(self._cheap(lane)))
+        found = gate.decide(ask, self._whole(self._cheap(lane), ask.lease))
         if isinstance(found, Refusal):
             self.tell(ask, found)
             raise found
@@ -82,7 +87,14 @@ class Gate:
 
     def explain(self, ask: Ask) -> tuple[Check, ...]:
         """Every check with its result, live (GATE-2)."""
-        return gate.explain(ask, self._whole(self._cheap(self.lanes.get(ask.engine))))
+        ask = self.proven(ask)
+        return gate.explain(ask, self._whole(self._cheap(self.lanes.get(ask.engine)), ask.lease))
+
+    def proven(self, ask: Ask) -> Ask:
+        """The wish with the lease that its caller names, where it is theirs (LEASE-15)."""
+        if ask.lease is not None or not ask.requester.lease:
+            return ask
+        return replace(ask, lease=self.guard.proven(ask.requester))
 
     def _cheap(self, lane: Lane) -> Facts:
         engine = lane.engine
@@ -102,16 +114,31 @@ class Gate:
             never=never_fits(need, host, pools) if need and pools is not None else None,
             suspended_by=lane.suspended_by,
             hold=self.holds.view(),
+            leased=self.guard.holding(ENGINE, engine.id),
+            fence=self._fence(),
             now=self.clock.now(),
         )
 
-    def _whole(self, cheap: Facts) -> Facts:
+    def _fence(self) -> FenceUp | None:
+        now = self.clock.moment()
+        fence = self.guard.fence(now)
+        if fence is None:
+            return None
+        readable = fence.unreadable is None
+        return FenceUp(
+            reason=fence.reason if readable else f"its record {fence.unreadable}",
+            by=fence.by,
+            until=shown(fence.until, now) if readable else None,
+        )
+
+    def _whole(self, cheap: Facts, lease: str | None) -> Facts:
+        """The facts with those of the machine; what `lease` itself has is no other's to it."""
         lane = self.lanes.get(cheap.engine.id)
         need = self.need(lane)
         plan = eviction.plan(
             lane.engine,
             need or {},
-            [self._running(it) for it in self.lanes.by_id.values() if _counts(it)],
+            [self._running(it, lease) for it in self.lanes.by_id.values() if _counts(it)],
             self.lanes.fleet.host,
             self._pools(),
             self.clock.elapsed(),
@@ -123,18 +150,7 @@ class Gate:
             measuring=self._measuring(lane),
             eviction=plan,
         )
-        return Facts(
-            engine=cheap.engine,
-            here=cheap.here,
-            state=cheap.state,
-            orchestration_off=cheap.orchestration_off,
-            missing=cheap.missing,
-            never=cheap.never,
-            suspended_by=cheap.suspended_by,
-            hold=cheap.hold,
-            now=cheap.now,
-            live=live,
-        )
+        return replace(cheap, live=live)
 
     def _pools(self) -> Pools:
         """The live readings; a machine that cannot be read has none, and what needs memory is refused."""
@@ -147,7 +163,8 @@ class Gate:
         """What the engine needs, by pool; None when nobody knows (MEM-2)."""
         return effective_need(lane.engine.need, lane.peak)
 
-    def _running(self, lane: Lane) -> Running:
+    def _running(self, lane: Lane, lease: str | None) -> Running:
+        held = self.guard.holding(ENGINE, lane.engine.id)
         return Running(
             engine=lane.engine,
             state=lane.state,
@@ -158,6 +175,7 @@ class Gate:
             load_s=lane.load_s or 0.0,
             changed_at=lane.changed_at,
             budget_s=start_budget_s(lane.engine, self._model_bytes(lane)),
+            leased=held is not None and held.lease != lease,
         )
 
     def _model_bytes(self, lane: Lane) -> int:
@@ -182,15 +200,16 @@ class Gate:
         return None
 
     def tell(self, ask: Ask, refusal: Refusal) -> None:
-        """One event for each refused start, with who asked; a timer's once per hold and subject."""
+        """One event for each refused start, with who asked; a timer's once per hold or lease, and subject."""
         view = self.holds.view()
         if refusal.code == "box_reserved":
             self.holds.refused(view, ask.engine, ask.requester, ask.cause)
         if ask.cause.timer:
             key = (str(ask.engine), refusal.code)
-            if self.deferred.get(key) == view.identity:
+            whose = refusal.lease if isinstance(refusal, Leased) else view.identity
+            if self.deferred.get(key) == whose:
                 return
-            self.deferred[key] = view.identity
+            self.deferred[key] = whose
         self.events.emit(
             Event(
                 type="deferred" if ask.cause.timer else "start_refused",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -151,6 +151,13 @@ class Store(Protocol):
 
     async def cursor(self) -> str:
         """Where the log stands now."""
+        ...
+
+    def listen(self, hear: Callable[[Sequence[Recorded]], None]) -> None:
+        """Call `hear` in the loop with every batch of committed events, in commit order (FEED-2).
+
+        Before whoever wrote them goes on. Only what this store object commits is heard.
+        """
         ...
 
     async def prune(self, before: datetime, limit: int) -> int:

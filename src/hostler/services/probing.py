@@ -12,7 +12,8 @@ from typing import Final
 
 from hostler.domain.engine import BecameReady, Failed, Found, Readiness, Run, State, Stopped, judge
 from hostler.domain.errors import Refusal
-from hostler.domain.fleet import DriverKind
+from hostler.domain.fleet import DriverKind, frozen
+from hostler.domain.holding import ENGINE
 from hostler.domain.start_policy import after_failure
 from hostler.domain.values import EngineId
 from hostler.domain.watchdog import PROBE_EVERY_S, Progress, observe, progress
@@ -118,13 +119,15 @@ class Probing:
     async def watch_exit(self, lane: Lane, run: Run) -> None:
         """Wait for the end of `run`; an end that nobody asked for is a failure."""
         report = await self.drivers[lane.launch.driver].wait_exit(lane.launch, run)
-        await self.failed(lane, run, f"it {report}")
+        await self.failed(lane, run, f"it {report}", ended=True)
 
-    async def failed(self, lane: Lane, run: Run | None, why: str) -> None:
+    async def failed(self, lane: Lane, run: Run | None, why: str, *, ended: bool = False) -> None:
         """That run failed: end what is left of it, and owe it a restart through the gate (ENG-8).
 
         One that fails again soon after is owed as many as a start has tries, then left failed (ENG-3). Where
-        nothing is ours to stop it is only marked (GATE-4). What is being stopped, or gone, did not fail.
+        nothing is ours to stop it is only marked (GATE-4), and a leased one that still lives is touched when
+        the lease is over (LEASE-15). What is being stopped, or gone, did not fail. `ended`: by itself, so
+        that its memory is back already, and none is waited for.
         """
         if lane.run is not run or lane.state not in _SERVING:
             return
@@ -139,6 +142,10 @@ class Probing:
             return
         delay = after_failure(lane.crashes)
         lane.owed, lane.retry_at = delay is not None, now + (delay or 0.0)
+        if ended:
+            lane.taken = frozen({})
+        elif self.engines.gate.guard.holding(ENGINE, lane.engine.id) is not None:
+            return
         often = f"{why}; it failed {lane.crashes} times soon after its start" if delay is None else None
         try:
             await self.engines.stopping.stop(lane, actor=WATCHDOG, why=why, failed=often)

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from hostler.domain.errors import StoreFull
 from hostler.domain.events import Event
 from hostler.domain.fleet import Fleet, frozen
+from hostler.domain.holding import ROUTE
 from hostler.domain.route import Table, build, switched
 from hostler.domain.values import Requester
+from hostler.services.guard import Guard
 from hostler.services.lanes import heard
 from hostler.services.needs import Clock, Events, StateFiles
 
@@ -37,6 +39,7 @@ class Routes:
     clock: Clock
     events: Events
     current: Current
+    guard: Guard = field(default_factory=Guard)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -54,9 +57,18 @@ class Routes:
         return self.table.active.get(name)
 
     async def switch(self, name: str, profile: str, by: Requester) -> None:
+        """Make `profile` the active one, unless somebody's lease has the route (LEASE-15): 409 `leased`.
+
+        Otherwise as `point`.
+        """
+        self.guard.check(ROUTE, name, by, self.clock.now())
+        await self.point(name, profile, by)
+
+    async def point(self, name: str, profile: str, by: Requester) -> None:
         """Make `profile` the active one: durable, then swapped; also when the caller leaves meanwhile.
 
-        Refuses unknown routes and profiles, and `store_full`; the old profile stays active then.
+        Refuses unknown routes and profiles, and `store_full`; the old profile stays active then. A step of a
+        lease comes here: it was fenced.
         """
         task = asyncio.create_task(self._switch(name, profile, by))
         task.add_done_callback(heard)

@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 
 from hostler.domain.events import Event, Recorded
 from hostler.domain.fence import Fence
+from hostler.domain.holding import Holding
 from hostler.domain.job import Job, JobId, Point
 from hostler.domain.journal import Entry, EntryState
 from hostler.domain.lease import Lease, LeaseId
@@ -22,11 +23,36 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meta:
-    """Where the store stands: its epoch, the number of its last event, the last generation given out."""
+    """Where the store stands: its epoch, the number of its last event, the last generation given out.
+
+    `began` is the number of the last event of the epoch before: what a restored store had (LEASE-8).
+    """
 
     epoch: str
     seq: int
     generation: int
+    began: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """A lease as a node knows it by its receipts: what it did there, and has not undone (LEASE-8)."""
+
+    lease: str
+    resource: str
+    holder: str
+    key: str
+    fence: FenceNumber
+    covers: tuple[str, ...]
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeMemory:
+    """What a node knows of the schedule: its highest fence number, and the leases that it works for."""
+
+    highest: FenceNumber | None = None
+    leases: tuple[Remembered, ...] = ()
 
 
 class Tx(Protocol):
@@ -42,6 +68,13 @@ class Tx(Protocol):
 
     def next_generation(self) -> FenceNumber:
         """The schedule's next fence number (LEASE-8)."""
+        ...
+
+    def begin_epoch(self, epoch: str, generation: int) -> None:
+        """From here on `epoch`, which sorts after all before, and generations above `generation` (LEASE-8).
+
+        Cursors of before are refused from now on.
+        """
         ...
 
     def record(self, event: Event) -> int:
@@ -60,6 +93,10 @@ class Tx(Protocol):
 
     def live(self) -> Sequence[Lease]:
         """Every lease that is not over, by number."""
+        ...
+
+    def waiting(self) -> Sequence[Lease]:
+        """Those of them that have a place, in the queue or in the calendar, by number."""
         ...
 
     def holder(self, resource: str) -> Lease | None:
@@ -165,7 +202,10 @@ class ScheduleStore(Protocol):
         ...
 
     def listen(self, hear: Callable[[Sequence[Recorded]], None]) -> None:
-        """Call `hear` in the loop with every batch of committed events, in commit order (FEED-2)."""
+        """Call `hear` in the loop with every batch of committed events, in commit order (FEED-2).
+
+        Before whoever wrote them goes on. Only what this store object commits is heard.
+        """
         ...
 
 
@@ -198,10 +238,17 @@ class Node(Protocol):
         """End the registered processes of a lease (JOB-5); a sentence for each that is still there."""
         ...
 
+    async def memory(self) -> NodeMemory:
+        """What this node knows of the schedule by its receipts (LEASE-8). Refuses `node_unreachable`."""
+        ...
+
     async def raise_fence(self, fence: Fence | None) -> None:
         """Mirror the deployment fence, so that this node knows it when cut off (LEASE-28)."""
         ...
 
-    async def adopt(self, held: Mapping[str, str]) -> None:
-        """Which lease holds what on this host, by kind and name: `engine fast-4b` -> lease id (LEASE-15)."""
+    async def adopt(self, held: Mapping[str, Holding]) -> None:
+        """Which lease holds what on this host, by kind and name: `engine fast-4b`, `route chat`, `hold crow`.
+
+        Others are refused these from now on (LEASE-15). A new end is written to the hold record (HOLD-11).
+        """
         ...

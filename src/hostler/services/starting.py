@@ -65,6 +65,7 @@ class Starting:
         """
         if lane.ready:
             return
+        ask = self.gate.proven(ask)
         self.gate.admit(ask)
         if self.over.is_set():
             raise Draining(engine=lane.engine.id, why="the daemon shuts down", retry_after=1)
@@ -308,9 +309,12 @@ class Starting:
         )
 
 
-def _strength(ask: Ask) -> tuple[bool, bool]:
-    """What a wish may do that another may not: start what nobody measured yet, and name a class (CAT-5)."""
-    return named(ask.cause), ask.override is not None
+def _strength(ask: Ask) -> tuple[bool, bool, bool]:
+    """What a wish may do that another may not.
+
+    Pass a lease's own hold (GATE-3), start what nobody measured yet, and name a class (CAT-5).
+    """
+    return ask.lease is not None, named(ask.cause), ask.override is not None
 
 
 def _claim(lane: Lane) -> str:

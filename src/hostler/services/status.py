@@ -22,6 +22,7 @@ from hostler.domain.fleet import (
     UpstreamTarget,
 )
 from hostler.domain.hold import HoldView, seconds_left
+from hostler.domain.holding import ENGINE, Holding
 from hostler.domain.memory import Reading, floor_of, reserve_of, total_of
 from hostler.domain.values import EngineId, rfc3339
 from hostler.services.event_queue import EventQueue
@@ -187,7 +188,7 @@ class Status:
             state=lane.state.value,
             since=_moment(lane.status.since),
             why=lane.status.why,
-            blocked=_blocked(lane, view),
+            blocked=_blocked(lane, view, self.gate.guard.holding(ENGINE, engine.id)),
             suspended_by=lane.suspended_by,
             model=lane.launch.model,
             task=engine.task.value,
@@ -306,12 +307,15 @@ def _moment(moment: datetime | None) -> str | None:
     return None if moment is None else rfc3339(moment)
 
 
-def _blocked(lane: Lane, view: HoldView) -> Blocked | None:
-    """The hold that a stopped engine waits for; one that runs, or is not ours, waits for none."""
-    startable = lane.state in (State.STOPPED, State.FAILED) and _ours(lane.engine)
-    if not startable or view.allows(lane.engine.id):
+def _blocked(lane: Lane, view: HoldView, leased: Holding | None) -> Blocked | None:
+    """The hold or lease that a stopped engine waits for; one that runs, or is not ours, waits for none."""
+    if lane.state not in (State.STOPPED, State.FAILED) or not _ours(lane.engine):
         return None
-    return Blocked(code="box_reserved", owner=view.owner, until=_moment(view.until))
+    if not view.allows(lane.engine.id):
+        return Blocked(code="box_reserved", owner=view.owner, until=_moment(view.until))
+    if leased is None:
+        return None
+    return Blocked(code="leased", owner=leased.holder, until=_moment(leased.until))
 
 
 def _ours(engine: Engine) -> bool:

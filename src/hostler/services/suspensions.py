@@ -13,15 +13,16 @@ from dataclasses import dataclass, field
 from hostler.domain.errors import StoreFull
 from hostler.domain.events import Event
 from hostler.domain.fleet import frozen
+from hostler.domain.gate import UNREADABLE, personal
 from hostler.services.lanes import Lane
 from hostler.services.needs import Clock, Events, StateFiles
 
-UNREADABLE = "unknown"
+__all__ = ["UNREADABLE", "Suspensions"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspensions:
-    """The owners of each engine's suspension: `person:NAME` now, lease ids later."""
+    """The owners of each engine's suspension: `person:NAME`, and ids of leases."""
 
     files: StateFiles
     clock: Clock
@@ -52,7 +53,7 @@ class Suspensions:
         """Take away `owner`'s suspension; None takes away every person's. Refuses `store_full`."""
 
         def left(owners: tuple[str, ...]) -> tuple[str, ...]:
-            return tuple(it for it in owners if not (it == owner or (owner is None and _personal(it))))
+            return tuple(it for it in owners if not (it == owner or (owner is None and personal(it))))
 
         if await self._change(lane, left):
             self._tell("engine_resumed", lane, by)
@@ -80,10 +81,6 @@ class Suspensions:
                 subject=frozen({"engine": lane.engine.id, "host": lane.engine.host}),
             )
         )
-
-
-def _personal(owner: str) -> bool:
-    return owner.startswith("person:") or owner == UNREADABLE
 
 
 def _name(lane: Lane) -> str:

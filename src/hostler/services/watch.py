@@ -7,15 +7,17 @@ itself, and none is waited for: a fault in one is logged, and a slow engine dela
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from hostler.domain.engine import State
-from hostler.domain.errors import EngineFailed, Refusal
+from hostler.domain.errors import EngineFailed, Leased, Refusal
 from hostler.domain.events import Event
 from hostler.domain.fleet import frozen
 from hostler.domain.gate import Ask
+from hostler.domain.holding import ENGINE
+from hostler.domain.holding import refusal as leased_refusal
 from hostler.domain.residency import RETRY_S, Due, Seen, World, due
 from hostler.domain.values import RESIDENCY, Cause, EngineId, Priority, rfc3339
 from hostler.services.engines import Engines
@@ -31,6 +33,8 @@ TICK_S: Final = 1.0
 """A hold that ends is seen within this: well under the 2 s that production may wait for it (HOLD-12)."""
 RESIDENT_WAIT_S: Final = 3600.0
 """How long a timer waits for its start: longer than any budget."""
+UPKEEP_S: Final = 30.0
+"""How often the hold records of leases are looked after: an indefinite one is rewritten in time (HOLD-11)."""
 WRITE_AGAIN_S: Final = 60.0
 """How long after a failure the refusals are written again: a full disk is worth no log line a second."""
 
@@ -41,13 +45,18 @@ class Memory:
 
     tried: dict[EngineId, float] = field(default_factory=dict)
     told_down: set[EngineId] = field(default_factory=set)
+    told_leased: dict[EngineId, str] = field(default_factory=dict)
+    kept_at: float | None = None
     write_after: float = 0.0
     writing: bool = False
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Watch:
-    """The loop of one host. `bug` logs an exception of ours and returns its id."""
+    """The loop of one host. `bug` logs an exception of ours and returns its id.
+
+    `upkeep` is what this host does for its leases (`LocalNode.upkeep`), None where there is none.
+    """
 
     engines: Engines
     holds: Holds
@@ -59,6 +68,7 @@ class Watch:
     events: Events
     vitals: Vitals
     bug: Callable[[BaseException], str]
+    upkeep: Callable[[], Coroutine[object, object, None]] | None = None
     mind: Memory = field(default_factory=Memory)
     errands: Errands = field(init=False)
     probing: Probing = field(init=False)
@@ -93,17 +103,28 @@ class Watch:
 
     def tick(self) -> None:
         """One look at everything. Waits for nothing."""
-        for duty in (self._hold, self._residency, self._owed, self.probing.tick, self.floor.tick):
+        for duty in self._duties():
             try:
                 duty()
             except Exception as error:  # noqa: BLE001 - one duty's bug must not end the others
                 self.bug(error)
         self.vitals.keeper_at = self.clock.elapsed()
 
-    # ------------------------------------------------------------ holds
+    def _duties(self) -> tuple[Callable[[], None], ...]:
+        return self._hold, self._keep, self._residency, self._owed, self.probing.tick, self.floor.tick
+
+    # ------------------------------------------------------------ holds and leases
+
+    def _keep(self) -> None:
+        """Look after what leases have here (HOLD-11), again and again."""
+        now, kept = self.clock.elapsed(), self.mind.kept_at
+        if self.upkeep is not None and (kept is None or now - kept >= UPKEEP_S):
+            self.mind.kept_at = now
+            self.errands.begin(self.upkeep())
 
     def _hold(self) -> None:
-        if self.holds.tick():
+        freed = self.engines.gate.guard.take_freed(self.clock.moment())
+        if self.holds.tick() or freed:
             self.mind.tried.clear()
             self.engines.gate.forget()
         if self.mind.writing or self.clock.elapsed() < self.mind.write_after:
@@ -130,17 +151,19 @@ class Watch:
         for engine in todo.down:
             self._resident_down(engine)
         for engine in todo.unload:
-            self.errands.begin(self._unload(self.engines.lanes.get(engine)))
+            if not self._leased(engine):
+                self.errands.begin(self._unload(self.engines.lanes.get(engine)))
         if todo.start is not None:
             engine, cause = todo.start
             self._begin(self.engines.lanes.get(engine), cause)
 
     def due(self) -> Due:
-        """What residency wants now."""
+        """What residency wants now. Under a fence it unloads nothing either (LEASE-28)."""
+        guard = self.engines.gate.guard
         world = World(
             engines=[self._seen(lane) for lane in self.engines.lanes.by_id.values()],
             groups=self.engines.lanes.fleet.host.groups,
-            held=self.holds.view().held,
+            held=self.holds.view().held or guard.fence(self.clock.moment()) is not None,
             orchestrated=self.engines.gate.orchestration_off() is None,
             now=self.clock.elapsed(),
         )
@@ -148,6 +171,7 @@ class Watch:
 
     def _seen(self, lane: Lane) -> Seen:
         engine = lane.engine.id
+        leased = self.engines.gate.guard.holding(ENGINE, engine) is not None
         if lane.ready:
             self.mind.told_down.discard(engine)
         return Seen(
@@ -158,7 +182,7 @@ class Watch:
             quiet_since=None if lane.requests else lane.used,
             tried=self.mind.tried.get(engine),
             down_since=None if lane.ready else lane.down_since,
-            told_down=engine in self.mind.told_down,
+            told_down=engine in self.mind.told_down or leased,
         )
 
     def _begin(self, lane: Lane, cause: Cause) -> None:
@@ -171,7 +195,9 @@ class Watch:
             await self.engines.starting.ensure_ready(lane, ask, wait_s=RESIDENT_WAIT_S)
         except Refusal as refusal:
             # The gate, or the failed start, has told it already; what may pass is tried again in its turn.
-            passes = refusal.retry_after is not None and not isinstance(refusal, EngineFailed)
+            passes = isinstance(refusal, Leased) or (
+                refusal.retry_after is not None and not isinstance(refusal, EngineFailed)
+            )
             lane.owed = lane.owed and passes
             self.mind.tried[lane.engine.id] = self.clock.elapsed()
             return
@@ -200,6 +226,18 @@ class Watch:
             other is not lane and other.engine.group == group and (other.state.up or _starts(other))
             for other in self.engines.lanes.by_id.values()
         )
+
+    def _leased(self, engine: EngineId) -> bool:
+        """Whether it is a lease's to unload; said once for each lease (LEASE-15)."""
+        held = self.engines.gate.guard.holding(ENGINE, engine)
+        if held is None:
+            self.mind.told_leased.pop(engine, None)
+            return False
+        if self.mind.told_leased.get(engine) != held.lease:
+            self.mind.told_leased[engine] = held.lease
+            refusal = leased_refusal(ENGINE, engine, held, self.clock.now())
+            self._tell("deferred", engine, f"It is idle, and stays: {refusal}", None)
+        return True
 
     async def _unload(self, lane: Lane) -> None:
         """Stop it, if it is idle at this very moment: nothing is awaited between look and stop (BG-05)."""

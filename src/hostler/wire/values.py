@@ -16,6 +16,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from enum import Enum
+from functools import cache
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -24,6 +25,7 @@ from hostler.domain.errors import InvalidRequest
 from hostler.domain.events import Event, Recorded
 from hostler.domain.fleet import Secret, frozen
 from hostler.domain.values import Priority, rfc3339
+from hostler.wire.native import PLAIN, is_native
 
 _T = TypeVar("_T")
 
@@ -34,9 +36,30 @@ def to_json(value: object) -> object:
     Dataclasses by field name, times as RFC 3339, enums by value, sets sorted, secrets as `****`. Raises
     ValueError for NaN and infinities, TypeError for what has no wire form.
     """
+    if value.__class__ in PLAIN:
+        return value
+    if isinstance(value, dict | types.MappingProxyType):
+        return _object(value.items())
+    if isinstance(value, list | tuple):
+        return [item if item.__class__ in PLAIN else to_json(item) for item in value]
+    names = _names(value.__class__)  # type: ignore[arg-type] # mypy reads "no object has a hash" of a class
+    if names:
+        return _object((name, getattr(value, name)) for name in names)
+    return _other_to_json(value)
+
+
+def _object(items: Iterable[tuple[object, object]]) -> dict[str, object]:
+    # The same test as above, once more: most values end here, and a call costs more than the rest of it.
+    return {
+        key if key.__class__ is str else _key(key): item if item.__class__ in PLAIN else to_json(item)
+        for key, item in items
+    }
+
+
+def _other_to_json(value: object) -> object:
     if isinstance(value, Enum):
         return value.value
-    if value is None or isinstance(value, str | bool | int):
+    if isinstance(value, str | int):
         return value
     if isinstance(value, float):
         if not math.isfinite(value):
@@ -44,21 +67,22 @@ def to_json(value: object) -> object:
         return value
     if isinstance(value, datetime):
         return rfc3339(value)
-    if isinstance(value, Secret):
-        return str(value)
-    return _whole_to_json(value)
-
-
-def _whole_to_json(value: object) -> object:
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: to_json(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
-        return {_key(key): to_json(item) for key, item in value.items()}
+        return _object(value.items())
     if isinstance(value, AbstractSet):
         return [to_json(item) for item in sorted(value)]
-    if isinstance(value, list | tuple):
-        return [to_json(item) for item in value]
+    if isinstance(value, Secret):
+        return str(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {}
     raise TypeError(f"{type(value).__name__} has no form on the wire")
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    """The fields of a dataclass that is written by them; none of any other type."""
+    written = is_dataclass(kind) and not issubclass(kind, Secret)
+    return tuple(field.name for field in fields(kind)) if written else ()
 
 
 def _key(key: object) -> str:
@@ -69,11 +93,26 @@ def _key(key: object) -> str:
 
 def dump(value: object) -> bytes:
     r"""`value` as one line of JSON text; half a character is shown as `\udcff`. Raises as `to_json`."""
-    plain = to_json(value)
     try:
-        return msgspec.json.encode(plain)
+        return msgspec.json.encode(_ready(value), enc_hook=_mapping)
     except UnicodeEncodeError:
-        return msgspec.json.encode(_whole_characters(plain))
+        return msgspec.json.encode(_whole_characters(to_json(value)))
+
+
+def _ready(value: object) -> object:
+    """`value` as `to_json` has it, but with the dataclasses that the encoder writes by itself left whole."""
+    if isinstance(value, dict):
+        return {_key(key): item if item.__class__ in PLAIN else _ready(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [item if item.__class__ in PLAIN else _ready(item) for item in value]
+    return value if is_native(value) else to_json(value)
+
+
+def _mapping(value: object) -> dict[object, object]:
+    """A read-only mapping inside such a dataclass."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} has no form on the wire")
 
 
 def _whole_characters(value: object) -> object:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import cast
 
+from hostler.adapters.config.resources import resources_of
 from hostler.adapters.config.schema.document import Document
 from hostler.adapters.config.schema.engines import EngineKeys
 from hostler.adapters.config.schema.hosts import FloorStop, HostKeys
@@ -101,6 +102,8 @@ def build(document: Document, here: str, secrets: Mapping[Path, Secret]) -> Flee
             cors=tuple(document.gateway.cors),
         ),
         keys=_keys(document),
+        resources=resources_of(document, here),
+        ended_kept_s=document.fleet.retention.ended,
         later=frozen({key: deep_frozen(value) for key, value in whole.items()}),
     )
 

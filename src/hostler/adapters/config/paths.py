@@ -33,6 +33,11 @@ class Paths:
         return self.state_dir / "schedule.db"
 
     @property
+    def history(self) -> Path:
+        """The history's files (HIST-1)."""
+        return self.state_dir / "history"
+
+    @property
     def requests_db(self) -> Path:
         """The request log."""
         return self.state_dir / "requests.db"
@@ -112,6 +117,7 @@ class Paths:
             "routes": str(self.routes),
             "fence": str(self.fence),
             "schedule_db": str(self.schedule_db),
+            "history": str(self.history),
             "requests_db": str(self.requests_db),
             "logs": str(self.logs),
             "engines": str(self.engines),

@@ -1,108 +1,177 @@
 """The schedule's store in one SQLite file, by the rule of the single writer.
 
-One thread owns the one connection. Calls that wait together are written in one transaction, begun
-with BEGIN IMMEDIATE and committed with `synchronous = FULL`; a call returns after its commit, so what
-was acknowledged survives `kill -9` (REL-2). Decides nothing about events.
+One thread owns the one connection. Writes that wait together share one transaction, begun with BEGIN
+IMMEDIATE and committed with `synchronous = FULL`, each in a savepoint of its own; a call returns after its
+commit, so what was acknowledged survives `kill -9` (REL-2). Decides nothing about leases, jobs or events.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
+from hostler.adapters.store import care
+from hostler.adapters.store.counters import Clean, unchanged
 from hostler.adapters.store.cursors import seq_of
 from hostler.adapters.store.sql import Migration, migrations
-from hostler.adapters.store.sqlite_file import BUSY_S, SQL, StoreFile, Unusable
-from hostler.domain.errors import ScheduleUnavailable
+from hostler.adapters.store.sqlite_file import BUSY_S, SQL, StoreFile, Unusable, is_broken, transaction
+from hostler.adapters.store.sqlite_tx import Memory, SqliteTx, counters_of
+from hostler.domain.errors import ScheduleUnavailable, StoreFull
 from hostler.domain.events import Event, Recorded
 from hostler.domain.values import rfc3339
 from hostler.services.needs import Ids
+from hostler.services.schedule_needs import Tx
 from hostler.wire.values import event_from_text, event_to_text
 
 _T = TypeVar("_T")
 CALLS_AT_ONCE: Final = 256
 """So many waiting calls share one transaction at most: the first of them does not wait for all that come."""
+Hear = Callable[[Sequence[Recorded]], None]
 
 
 @dataclass(eq=False, kw_only=True)
 class _Call(Generic[_T]):
-    """Work for the thread, alone in its transaction or without one."""
+    """Work for the thread. `tells_full`: it is refused with `store_full` where there is no room."""
 
-    run: Callable[[sqlite3.Connection], _T]
+    run: Callable[[SqliteTx], _T]
     done: Future[_T]
+    writes: bool
+    tells_full: bool = False
+
+    def fail(self, error: BaseException) -> None:
+        """What went wrong, as its caller is to see it."""
+        if isinstance(error, StoreFull) and not self.tells_full:
+            refusal = ScheduleUnavailable(why=error.why, file=error.file)
+            refusal.__cause__ = error
+            error = refusal
+        self.done.set_exception(error)
 
 
 @dataclass(eq=False, kw_only=True)
-class _Append:
-    """Events to append, as texts; may share a transaction with other appends."""
+class _Alone(Generic[_T]):
+    """Work for the thread on the file itself, outside any transaction."""
 
-    texts: Sequence[str]
-    done: Future[Sequence[Recorded]]
+    run: Callable[[], _T]
+    done: Future[_T]
 
 
-_Work = _Call[object] | _Append
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outcome:
+    """What became of one work of a transaction; told after the commit."""
+
+    call: _Call[object]
+    result: object = None
+    error: BaseException | None = None
+
+    def tell(self) -> None:
+        """Let its caller go on."""
+        if self.error is None:
+            self.call.done.set_result(self.result)
+        else:
+            self.call.fail(self.error)
 
 
 class SqliteStore:
-    """The need `Store`. Opens its file at the first call; a refused call may be tried again at any time."""
+    """The needs `Store` and `ScheduleStore`. Opens its file at the first call; a refused call may be tried
+    again at any time. `clean` takes secrets out of events that transactions record.
+    """
 
     def __init__(
-        self, path: Path, ids: Ids, *, busy_s: float = BUSY_S, steps: Sequence[Migration] | None = None
+        self,
+        path: Path,
+        ids: Ids,
+        *,
+        busy_s: float = BUSY_S,
+        steps: Sequence[Migration] | None = None,
+        clean: Clean = unchanged,
     ) -> None:
         self._file = StoreFile(
             path=path, ids=ids, busy_s=busy_s, steps=migrations("sqlite") if steps is None else steps
         )
-        self._work: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
+        self._clean = clean
+        self._memory = Memory()
+        self._hearing: list[Hear] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._work: queue.SimpleQueue[_Call[object] | _Alone[object] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="store", daemon=True)
-        self._begun = False
         self._closed = False
 
     async def record(self, events: Sequence[Event]) -> Sequence[Recorded]:
         # In the caller's thread: an event without a text form fails its own call and no other.
         texts = [event_to_text(event) for event in events]
-        work = _Append(texts=texts, done=Future())
-        self._submit(work)
-        return await asyncio.wrap_future(work.done)
+
+        def work(tx: SqliteTx) -> Sequence[Recorded]:
+            start = len(tx.rows)
+            for text in texts:
+                tx.append(text)
+            return tuple(tx.rows[start:])
+
+        return await self._call(work, writes=True)
+
+    async def write(self, work: Callable[[Tx], _T]) -> _T:
+        return await self._call(work, writes=True, tells_full=True)
+
+    async def read(self, work: Callable[[Tx], _T]) -> _T:
+        return await self._call(work, writes=False)
+
+    def listen(self, hear: Hear) -> None:
+        self._hearing.append(hear)
 
     async def since(self, cursor: str | None, limit: int) -> Sequence[Recorded]:
-        return await self._call(lambda connection: _since(connection, cursor, limit))
+        return await self._call(lambda tx: _since(tx, cursor, limit), writes=False)
 
     async def cursor(self) -> str:
-        return await self._call(lambda connection: "{}:{}".format(*_meta(connection)))
+        return await self._call(lambda tx: f"{tx.counters.epoch}:{tx.counters.seq}", writes=False)
 
     async def prune(self, before: datetime, limit: int) -> int:
-        return await self._call(lambda connection: _prune(connection, rfc3339(before), limit))
+        return await self._call(lambda tx: tx.prune(rfc3339(before), limit), writes=True)
+
+    async def backup(self, target: Path) -> None:
+        """Copy the store as it is now to a new file; writers go on meanwhile (REL-4)."""
+        self._check()
+        await asyncio.to_thread(care.backup, self._file, target)
+
+    async def recover(self, now: datetime, *, known: Sequence[str] = ()) -> care.Begun:
+        """Begin a new epoch after all of `known`; a file that cannot be read is set aside (LEASE-8)."""
+
+        def alone() -> care.Begun:
+            begun = care.recover(self._file, now=now, known=known)
+            self._told((begun.told,))
+            return begun
+
+        return await self._submit(_Alone(run=alone, done=Future[care.Begun]()))
 
     async def close(self) -> None:
         if self._closed:
             return
         self._closed = True
-        if self._begun:
+        if self._loop is not None:
             self._work.put(None)
             await asyncio.to_thread(self._thread.join)
 
-    async def _call(self, run: Callable[[sqlite3.Connection], _T]) -> _T:
-        work = _Call(run=run, done=Future[_T]())
-        self._submit(work)  # type: ignore[arg-type] # the queue carries calls of every result
-        return await asyncio.wrap_future(work.done)
+    async def _call(self, run: Callable[[SqliteTx], _T], *, writes: bool, tells_full: bool = False) -> _T:
+        return await self._submit(_Call(run=run, done=Future[_T](), writes=writes, tells_full=tells_full))
 
-    def _submit(self, work: _Work) -> None:
+    async def _submit(self, call: _Call[_T] | _Alone[_T]) -> _T:
+        self._check()
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            self._thread.start()
+        self._work.put(call)  # type: ignore[arg-type] # the queue carries calls of every result
+        return await asyncio.wrap_future(call.done)
+
+    def _check(self) -> None:
         if self._closed:
             raise ScheduleUnavailable(why="it is closed", file=str(self._file.path))
-        if not self._begun:
-            self._begun = True
-            self._thread.start()
-        self._work.put(work)
 
     # ------------------------------------------------------------ on the thread
 
@@ -111,17 +180,22 @@ class SqliteStore:
         while open_:
             waiting = self._take()
             open_ = None not in waiting
-            work = [each for each in waiting if each is not None and each.done.set_running_or_notify_cancel()]
-            for appends, group in itertools.groupby(work, key=lambda each: isinstance(each, _Append)):
-                if appends:
-                    self._append([each for each in group if isinstance(each, _Append)])
-                else:
-                    for each in group:
-                        if isinstance(each, _Call):
-                            self._answer(each)
+            calls = [
+                each for each in waiting if each is not None and each.done.set_running_or_notify_cancel()
+            ]
+            # Writes first: a read between two of them would part what can be committed together, and nobody
+            # who waits for both has a right to their order.
+            writes = [each for each in calls if isinstance(each, _Call) and each.writes]
+            if writes:
+                self._write(writes)
+            for each in calls:
+                if isinstance(each, _Alone):
+                    self._answer(each)
+                elif not each.writes:
+                    self._read(each)
         self._file.close()
 
-    def _take(self) -> list[_Work | None]:
+    def _take(self) -> list[_Call[object] | _Alone[object] | None]:
         """What waits now, at least one, in order."""
         taken = [self._work.get()]
         while len(taken) < CALLS_AT_ONCE:
@@ -131,80 +205,82 @@ class SqliteStore:
                 break
         return taken
 
-    def _append(self, appends: Sequence[_Append]) -> None:
+    def _write(self, calls: Sequence[_Call[object]]) -> None:
         """All of them in one transaction; none is told of before the commit."""
         try:
-            with self._file.connection() as connection, _transaction(connection):
-                rows = _append(connection, [text for each in appends for text in each.texts])
-        except Exception as error:  # noqa: BLE001 - it is raised where the call is awaited
-            for each in appends:
-                each.done.set_exception(error)
+            with self._file.connection() as connection, transaction(connection):
+                tx = self._tx(connection, writing=True)
+                before = tx.counters
+                outcomes = [self._one(tx, call) for call in calls]
+                if tx.counters != before:
+                    tx.save()
+        except BaseException as error:  # noqa: BLE001 - it is raised where the calls are awaited
+            self._memory.live.forget()
+            for call in calls:
+                call.fail(error)
             return
-        left = iter(rows)
-        for each in appends:
-            each.done.set_result(tuple(itertools.islice(left, len(each.texts))))
+        self._told(tx.rows)
+        for outcome in outcomes:
+            outcome.tell()
 
-    def _answer(self, call: _Call[object]) -> None:
+    def _one(self, tx: SqliteTx, call: _Call[object]) -> _Outcome:
+        """One work in its savepoint: when it raises, it undoes itself and no other."""
+        connection, counters, written = tx.connection, tx.counters, len(tx.rows)
+        connection.execute("SAVEPOINT work")
         try:
-            with self._file.connection() as connection:
-                result = call.run(connection)
-        except Exception as error:  # noqa: BLE001 - it is raised where the call is awaited
+            outcome = _Outcome(call=call, result=call.run(tx))
+        except BaseException as error:
+            if not connection.in_transaction or is_broken(error):
+                raise  # The whole transaction is undone with it, or is to be: no work of it stands.
+            connection.execute("ROLLBACK TO work")
+            tx.counters = counters
+            del tx.rows[written:]
+            self._memory.live.forget()
+            outcome = _Outcome(call=call, error=self._file.refusal(error))
+        connection.execute("RELEASE work")
+        return outcome
+
+    def _answer(self, call: _Alone[object]) -> None:
+        try:
+            call.done.set_result(call.run())
+        except BaseException as error:  # noqa: BLE001 - it is raised where the call is awaited
             call.done.set_exception(error)
+
+    def _read(self, call: _Call[object]) -> None:
+        try:
+            with self._file.connection() as connection, transaction(connection, "DEFERRED"):
+                result = call.run(self._tx(connection, writing=False))
+        except BaseException as error:  # noqa: BLE001 - it is raised where the call is awaited
+            call.fail(error)
         else:
             call.done.set_result(result)
 
+    def _tx(self, connection: sqlite3.Connection, *, writing: bool) -> SqliteTx:
+        return SqliteTx(
+            connection=connection,
+            counters=counters_of(connection),
+            writing=writing,
+            memory=self._memory,
+            clean=self._clean,
+        )
 
-@contextmanager
-def _transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
-    """IMMEDIATE has the write lock from its first statement on: two writers never read the same counter."""
-    connection.execute(f"BEGIN {kind}")
+    def _told(self, rows: Sequence[Recorded]) -> None:
+        """Before any caller goes on: who looks at what was heard after a write finds the write's events."""
+        if rows and self._loop is not None:
+            # A loop that is closed has nobody left who could hear.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._hear, tuple(rows))
+
+    def _hear(self, rows: Sequence[Recorded]) -> None:
+        for hear in self._hearing:
+            hear(rows)
+
+
+def _since(tx: SqliteTx, cursor: str | None, limit: int) -> Sequence[Recorded]:
+    kept = tx.counters
+    after = seq_of(cursor, epoch=kept.epoch, seq=kept.seq, pruned=kept.pruned)
+    found = tx.connection.execute(SQL["since"], {"seq": after, "limit": limit}).fetchall()
     try:
-        yield
-        connection.execute("COMMIT")
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-
-
-def _meta(connection: sqlite3.Connection) -> tuple[str, int, int]:
-    epoch, seq, pruned = connection.execute(SQL["meta"]).fetchone()
-    return epoch, seq, pruned
-
-
-def _append(connection: sqlite3.Connection, texts: Sequence[str]) -> Sequence[Recorded]:
-    epoch, seq, _ = _meta(connection)
-    rows = [
-        Recorded(seq=seq + place, epoch=epoch, event=event_from_text(text))
-        for place, text in enumerate(texts, start=1)
-    ]
-    connection.execute(SQL["take"], {"count": len(rows)})
-    connection.executemany(
-        SQL["append"],
-        (
-            {"seq": row.seq, "time": rfc3339(row.event.at), "type": row.event.type, "body": text}
-            for row, text in zip(rows, texts, strict=True)
-        ),
-    )
-    return rows
-
-
-def _since(connection: sqlite3.Connection, cursor: str | None, limit: int) -> Sequence[Recorded]:
-    with _transaction(connection, "DEFERRED"):  # One view: a prune between two reads would leave a hole.
-        epoch, seq, pruned = _meta(connection)
-        after = seq_of(cursor, epoch=epoch, seq=seq, pruned=pruned)
-        found = connection.execute(SQL["since"], {"seq": after, "limit": limit}).fetchall()
-    try:
-        return tuple(Recorded(seq=row, epoch=epoch, event=event_from_text(body)) for row, body in found)
+        return tuple(Recorded(seq=row, epoch=kept.epoch, event=event_from_text(body)) for row, body in found)
     except ValueError as error:
         raise Unusable(f"an event of it is damaged: {error}") from error
-
-
-def _prune(connection: sqlite3.Connection, before: str, limit: int) -> int:
-    """From the oldest on, up to the first that is not old: the log never has a hole, whatever clocks did."""
-    with _transaction(connection):
-        oldest = connection.execute(SQL["oldest"], {"limit": limit}).fetchall()
-        old = list(itertools.takewhile(lambda row: row[1] < before, oldest))
-        if old:
-            connection.execute(SQL["drop"], {"seq": old[-1][0]})
-            connection.execute(SQL["pruned"], {"seq": old[-1][0]})
-    return len(old)

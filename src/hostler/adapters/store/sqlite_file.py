@@ -7,6 +7,7 @@ there is none. What could not be read is never overwritten, moved or repaired he
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import stat
@@ -19,7 +20,7 @@ from urllib.parse import quote
 
 from hostler.adapters.state_files import DIRECTORY_MODE, FILE_MODE, sync_directory
 from hostler.adapters.store.sql import Migration, statements
-from hostler.domain.errors import ScheduleUnavailable
+from hostler.domain.errors import ScheduleUnavailable, StoreFull
 from hostler.services.needs import Ids
 
 APPLICATION_ID: Final = 0x486F7374
@@ -27,6 +28,8 @@ APPLICATION_ID: Final = 0x486F7374
 MAGIC: Final = b"SQLite format 3\0"
 BUSY_S: Final = 5.0
 """How long a write waits for another process before the store counts as locked."""
+CACHE_KIB: Final = 32 << 10
+"""Pages kept in memory: the indexes of 100,000 jobs fit."""
 SQL: Final = statements("sqlite")
 
 REASONS: Final = {
@@ -40,12 +43,21 @@ REASONS: Final = {
     "SQLITE_NOTADB": "it is no database",
     "SQLITE_IOERR": "reading or writing it failed",
 }
+FULL: Final = "SQLITE_FULL"
+ROOM: Final = ("SQLITE_IOERR_WRITE", "SQLITE_IOERR_FSYNC", "SQLITE_IOERR_TRUNCATE", "SQLITE_IOERR_SHMSIZE")
+"""These may mean that there is no room: a quota or a limit is no ENOSPC."""
+NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+ROOM_BYTES: Final = 65536
 BROKEN: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 """After these the connection is given up: the next call checks the file from its first byte on."""
 
 
 class Unusable(Exception):
     """The file is not one that may be used; the text says why."""
+
+
+class Newer(Unusable):
+    """A newer version wrote it: it is whole, and not for this version."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -61,21 +73,43 @@ class StoreFile:
 
     @contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
-        """The open connection, outside any transaction. Refuses `schedule_unavailable` with the reason.
+        """The open connection, outside any transaction. Refuses `schedule_unavailable` with the reason, and
+        `store_full` where there is no room.
 
         A refused call may be tried again: the file is looked at anew then.
         """
         try:
             yield self._connected()
-        except Unusable as reason:
-            self.close()
-            raise self._unavailable(str(reason)) from reason
-        except sqlite3.Error as error:
-            if _name(error).startswith(BROKEN):
+        except (Unusable, sqlite3.Error, OSError) as error:
+            if isinstance(error, Unusable) or is_broken(error):
                 self.close()
-            raise self._unavailable(_reason(error)) from error
+            raise self.refusal(error) from error
+
+    def refusal(self, error: BaseException) -> BaseException:
+        """The refusal that an error in using the file is; any other error as it is."""
+        if isinstance(error, sqlite3.Error):
+            full = _name(error).startswith(FULL) or (_name(error) in ROOM and not self._has_room())
+            return self._full() if full else self._unavailable(_reason(error))
+        if isinstance(error, OSError):
+            return self._full() if error.errno in NO_ROOM else self._unavailable(error.strerror or str(error))
+        return self._unavailable(str(error)) if isinstance(error, Unusable) else error
+
+    def _full(self) -> StoreFull:
+        return StoreFull(file=str(self.path), why="the disk is full")
+
+    def _has_room(self) -> bool:
+        """Whether a file as long as the journal takes some more: SQLite tells a quota as a plain failure."""
+        probe = self.path.with_name(f".{self.path.name}.{self.ids.new('room')}")
+        journal = self.path.with_name(f"{self.path.name}-wal")
+        try:
+            with probe.open("xb", buffering=0) as file:
+                sizes = (each.stat().st_size for each in (self.path, journal) if each.exists())
+                file.seek(max(sizes, default=0))
+                return file.write(b"\1" * ROOM_BYTES) == ROOM_BYTES
         except OSError as error:
-            raise self._unavailable(error.strerror or str(error)) from error
+            return error.errno not in NO_ROOM
+        finally:
+            probe.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Give the connection back, if there is one."""
@@ -101,12 +135,13 @@ class StoreFile:
         if _identity(self.path) is None:
             self._create()
         else:
-            self._check()
-        connection = self._connect(self.path, "rw")
+            self.check()
+        connection = connect(self.path, "rw", self.busy_s)
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
-            self._migrate(connection)
+            connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+            self.migrate(connection)
             if connection.execute(SQL["meta"]).fetchone() is None:
                 raise Unusable("its counter row is missing")
         except BaseException:
@@ -114,11 +149,7 @@ class StoreFile:
             raise
         return connection
 
-    def _connect(self, path: Path, mode: str) -> sqlite3.Connection:
-        address = f"file:{quote(str(path))}?mode={mode}"
-        return sqlite3.connect(address, uri=True, isolation_level=None, timeout=self.busy_s)
-
-    def _check(self) -> None:
+    def check(self) -> None:
         """Raises Unusable unless the file is a store of ours, whole, and not newer. Only reads."""
         found = self.path.stat()
         if not stat.S_ISREG(found.st_mode):
@@ -126,12 +157,12 @@ class StoreFile:
         with self.path.open("rb") as file:
             if file.read(len(MAGIC)) != MAGIC:
                 raise Unusable("it is empty" if found.st_size == 0 else "it is no database")
-        with closing(self._connect(self.path, "ro")) as connection:
+        with closing(connect(self.path, "ro", self.busy_s)) as connection:
             if _pragma(connection, "application_id") != APPLICATION_ID:
                 raise Unusable("it is a database of something else")
             version = _pragma(connection, "user_version")
             if version > len(self.steps):
-                raise Unusable(
+                raise Newer(
                     f"a newer version wrote it: its format is {version}, this one knows {len(self.steps)}"
                 )
             verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
@@ -144,25 +175,22 @@ class StoreFile:
         if journal.exists() and journal.stat().st_size and not self.path.exists():
             raise Unusable(f"it is missing, but its journal {journal.name} is there")
         self.path.parent.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
-        new = self.path.with_name(f".{self.path.name}.{self.ids.new('new')}")
-        os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
-        try:
-            with closing(self._connect(new, "rw")) as connection:
+        with private(self.path, self.ids) as new:
+            with closing(connect(new, "rw", self.busy_s)) as connection:
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                self._migrate(connection)
+                self.migrate(connection)
                 connection.execute(SQL["found"], {"epoch": self.ids.new("ep")})
-            os.link(new, self.path)
-            sync_directory(self.path.parent)
-        except FileExistsError:
-            self._check()
-        finally:
-            new.unlink(missing_ok=True)
+            try:
+                os.link(new, self.path)
+                sync_directory(self.path.parent)
+            except FileExistsError:
+                self.check()
 
-    def _migrate(self, connection: sqlite3.Connection) -> None:
+    def migrate(self, connection: sqlite3.Connection, *, keep: bool = True) -> None:
         """Apply the steps that are missing, each as one transaction, after a copy was kept (REL-4)."""
         version = _pragma(connection, "user_version")
-        if 0 < version < len(self.steps):
-            self._keep_copy(connection, version)
+        if keep and 0 < version < len(self.steps):
+            copy_to(connection, self.path.with_name(f"{self.path.name}.format-{version}"), self.ids)
         for step in self.steps[version:]:
             try:
                 connection.executescript(
@@ -172,17 +200,50 @@ class StoreFile:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
 
-    def _keep_copy(self, connection: sqlite3.Connection, version: int) -> None:
-        kept = self.path.with_name(f"{self.path.name}.format-{version}")
-        new = self.path.with_name(f".{kept.name}.{self.ids.new('new')}")
-        os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
-        try:
-            with closing(self._connect(new, "rw")) as copy:
-                connection.backup(copy)
-            new.rename(kept)
-            sync_directory(kept.parent)
-        finally:
-            new.unlink(missing_ok=True)
+
+def connect(path: Path, mode: str, busy_s: float = BUSY_S) -> sqlite3.Connection:
+    """A connection that begins and ends transactions only as it is told; `mode` `ro` writes nothing."""
+    address = f"file:{quote(str(path))}?mode={mode}"
+    return sqlite3.connect(address, uri=True, isolation_level=None, timeout=busy_s)
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
+    """IMMEDIATE has the write lock from its first statement on: two writers never read the same counter."""
+    connection.execute(f"BEGIN {kind}")
+    try:
+        yield
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+@contextmanager
+def private(path: Path, ids: Ids) -> Iterator[Path]:
+    """An empty file of ours beside `path`, which is gone at the end unless it was moved."""
+    new = path.with_name(f".{path.name}.{ids.new('new')}")
+    os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
+    try:
+        yield new
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def copy_to(connection: sqlite3.Connection, target: Path, ids: Ids, *, replace: bool = True) -> None:
+    """What the connection sees now, as one file at `target`, whole or not at all.
+
+    Raises FileExistsError when something is there and `replace` is False.
+    """
+    with private(target, ids) as new:
+        with closing(connect(new, "rw")) as copy:
+            connection.backup(copy)
+            copy.execute("PRAGMA journal_mode = DELETE")  # A copy is one file, without a journal beside it.
+        if replace:
+            new.rename(target)
+        else:
+            os.link(new, target)
+        sync_directory(target.parent)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -196,6 +257,16 @@ def _identity(path: Path) -> tuple[int, int] | None:
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
     value: int = connection.execute(f"PRAGMA {name}").fetchone()[0]
     return value
+
+
+def is_broken(error: BaseException) -> bool:
+    """Whether the file was found damaged: everything about it is to be checked anew."""
+    return isinstance(error, sqlite3.Error) and _name(error).startswith(BROKEN)
+
+
+def is_passing(error: sqlite3.Error) -> bool:
+    """Whether it is for a known reason outside the file: a lock, no room, no right, a disk that fails."""
+    return _name(error).startswith(tuple(each for each in REASONS if each not in BROKEN))
 
 
 def _name(error: sqlite3.Error) -> str:

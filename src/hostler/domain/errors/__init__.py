@@ -46,6 +46,7 @@ from hostler.domain.errors.leasing import (
     ActivationFailed,
     Fenced,
     JobNotFound,
+    Lapsed,
     LeaseLost,
     LeaseNotFound,
     NodeUnreachable,
@@ -56,6 +57,7 @@ from hostler.domain.errors.leasing import (
     StepFailed,
     Stuck,
     TtlRefused,
+    WaitTimedOut,
 )
 from hostler.domain.errors.reaching import (
     DaemonRuns,
@@ -93,6 +95,7 @@ __all__ = [
     "InvalidRequest",
     "JobNotFound",
     "Kind",
+    "Lapsed",
     "LeaseLost",
     "LeaseNotFound",
     "Leased",
@@ -131,5 +134,6 @@ __all__ = [
     "TtlRefused",
     "UpstreamBroke",
     "UpstreamUnreachable",
+    "WaitTimedOut",
     "WrongScope",
 ]

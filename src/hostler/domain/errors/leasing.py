@@ -118,6 +118,34 @@ class LeaseLost(Refusal):
 
 
 @dataclass(eq=False, kw_only=True)
+class Lapsed(Refusal):
+    """A place, an offer or a slot that nobody took in time (LEASE-24)."""
+
+    kind = Kind.BUSY
+    code = "lapsed"
+    message = "The place for {resource} is gone: {why}."
+    hint = "`hostler reserve {resource} --wait` asks anew."
+
+    resource: str
+    lease: str
+    why: str
+
+
+@dataclass(eq=False, kw_only=True)
+class WaitTimedOut(Refusal):
+    """A client waited as long as it was told to; its place was given back (INTERFACE-4: 124)."""
+
+    kind = Kind.BUSY
+    code = "wait_timed_out"
+    message = "{resource} was not to be had within {waited_s} s: {why}."
+    hint = "`hostler why {resource}` says what it waits for."
+
+    resource: str
+    waited_s: int
+    why: str
+
+
+@dataclass(eq=False, kw_only=True)
 class NotHead(Refusal):
     """This node does not own the schedule (R2, R3)."""
 

@@ -5,12 +5,14 @@ Decides headers and bytes. Which status a refusal has is `hostler.wire.refusals`
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Final
 
+import msgspec
 from starlette.responses import Response, StreamingResponse
 
 from hostler.domain.errors import MethodNotAllowed, Refusal
+from hostler.interfaces.api.cleaning import cleaned
 from hostler.wire.refusals import control_answer
 from hostler.wire.values import dump
 
@@ -24,10 +26,16 @@ def json_answer(value: object, status: int = 200) -> Response:
     return Response(dump(value), status, media_type=JSON, headers={"cache-control": NO_STORE})
 
 
-def refused(refusal: Refusal, *, flat: bool = False) -> Response:
-    """A refusal in the one form of errors, or in the flat one that clients of `/llm/acquire` know."""
+def refused(refusal: Refusal, *, flat: bool = False, redact: Callable[[str], str] | None = None) -> Response:
+    """A refusal in the one form of errors, or in the flat one that clients of `/llm/acquire` know.
+
+    `redact` takes out of it what the caller sent as its key, wherever it sent it (SEC-1).
+    """
     status, headers, body = control_answer(refusal)
-    response = Response(dump(flat_error(refusal)) if flat else body, status, media_type=JSON)
+    body = dump(flat_error(refusal)) if flat else body
+    if redact is not None:
+        body = dump(cleaned(msgspec.json.decode(body), redact))
+    response = Response(body, status, media_type=JSON)
     for name, value in headers:
         if name != b"content-type":
             response.headers[name.decode()] = value.decode()

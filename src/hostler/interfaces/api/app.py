@@ -20,6 +20,7 @@ from hostler.domain.errors import NotFound, Refusal
 from hostler.domain.fleet import frozen
 from hostler.domain.values import shorten
 from hostler.interfaces.api.answers import NO_STORE, refused
+from hostler.interfaces.api.cleaning import own_secrets
 from hostler.interfaces.api.dispatch import Dispatch, guarded
 from hostler.interfaces.api.endpoint import Call, Endpoint
 from hostler.interfaces.api.endpoints import ENDPOINTS
@@ -27,6 +28,7 @@ from hostler.interfaces.api.idempotency import Repeats
 from hostler.interfaces.api.openapi import describe
 from hostler.services.browser_guard import BrowserGuard, guard_for
 from hostler.services.control import Control
+from hostler.wire.redaction import Redactor
 from hostler.wire.values import dump
 
 DESCRIPTION: Final = "/v1/hostler/openapi.json"
@@ -78,7 +80,8 @@ def _unknown(guard: BrowserGuard) -> Callable[[Request, Exception], Awaitable[Re
             guarded(guard, request)
         except Refusal as refusal:
             return refused(refusal)
-        path = shorten(request.url.path, 200)
+        redact = Redactor(own_secrets(request.headers))
+        path = shorten(redact(request.url.path), 200)
         return refused(NotFound(what="path", name=path, nearest=f"{DESCRIPTION} lists what there is."))
 
     return answer

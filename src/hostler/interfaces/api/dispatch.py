@@ -7,7 +7,7 @@ for every endpoint; what an endpoint does is its handler's.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,16 +16,20 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from hostler.domain.errors import Internal, MethodNotAllowed, Refusal
-from hostler.domain.values import Requester, requester
+from hostler.domain.values import Requester, requester, with_lease
 from hostler.interfaces.api.answers import refused
+from hostler.interfaces.api.cleaning import cleaned, own_secrets
 from hostler.interfaces.api.endpoint import Call, Endpoint
 from hostler.interfaces.api.forms import query_from, read_body
 from hostler.interfaces.api.idempotency import HEADER, Repeats
 from hostler.services.browser_guard import BrowserGuard
 from hostler.services.control import Control
 from hostler.services.keys import Principal
+from hostler.wire.redaction import Redactor
 from hostler.wire.values import request_from
 
+LEASE_HEADER: Final = "x-hostler-lease"
+"""The lease that a caller acts under; it counts with the key that took it (LEASE-15)."""
 log: Final = logging.getLogger("hostler.api")
 
 
@@ -55,7 +59,7 @@ class Dispatch:
                 raise self._not_allowed(request.method)
             return await self._act(endpoint, request)
         except Refusal as refusal:
-            return refused(refusal, flat=flat)
+            return refused(refusal, flat=flat, redact=Redactor(own_secrets(request.headers)))
         except ClientDisconnect:
             # It left while it sent its body: nobody hears this answer, and nothing was done.
             return Response(status_code=400)
@@ -68,17 +72,19 @@ class Dispatch:
     async def _act(self, endpoint: Endpoint, request: Request) -> Response:
         who = self.control.keyring.check(key_of(request), endpoint.scope)
         body = await read_body(request) if endpoint.changes else b""
+        sent: object = request_from(endpoint.body, body)
+        redact = Redactor(own_secrets(request.headers, sent))
         call = Call(
             control=self.control,
             who=who,
-            by=asked_by(request, who),
-            path=request.path_params,
+            by=asked_by(request, who, redact),
+            path=cleaned(request.path_params, redact),
             headers=request.headers,
-            sent=request_from(endpoint.body, body),
-            asked=query_from(endpoint.query, request),
+            sent=cleaned(sent, redact),
+            asked=cleaned(query_from(endpoint.query, request), redact),
         )
         key = request.headers.get(HEADER)
-        if key is None or not endpoint.changes:
+        if key is None or not endpoint.changes or endpoint.own_repeats:
             return await endpoint.handler(call)
         what = f"{request.method} {request.url.path}"
         return await self.repeats.once(key, who.name, what, body, lambda: endpoint.handler(call))
@@ -103,12 +109,13 @@ def key_of(request: Request) -> str | None:
     return request.headers.get("authorization") or request.headers.get("x-api-key")
 
 
-def asked_by(request: Request, who: Principal) -> Requester:
-    """Who asks, as the log tells it (HOLD-14)."""
+def asked_by(request: Request, who: Principal, redact: Callable[[str], str]) -> Requester:
+    """Who asks, as the log tells it (HOLD-14): without a key that was sent as a name."""
     headers = request.headers
-    return requester(
+    by = requester(
         ip=request.client.host if request.client is not None else None,
-        ua=headers.get("user-agent"),
-        client=headers.get("x-hostler-client") or headers.get("x-crow-client"),
+        ua=redact(headers.get("user-agent", "")),
+        client=redact(headers.get("x-hostler-client") or headers.get("x-crow-client") or ""),
         key=who.name,
     )
+    return with_lease(by, headers.get(LEASE_HEADER))

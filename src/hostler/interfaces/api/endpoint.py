@@ -67,7 +67,8 @@ class Endpoint:
 
     `answer` is the type of the JSON of a 200; None where the answer is no JSON: `media` says what it is.
     `body` and `query` are dataclasses of what may be sent. `also` are other good answers by status.
-    `flat`: refusals are told in the flat form that clients of `/llm/acquire` know.
+    `flat`: refusals are told in the flat form that clients of `/llm/acquire` know. `own_repeats`: what it
+    makes keeps the Idempotency-Key itself, across restarts too; the call has to have one.
     """
 
     method: str
@@ -82,6 +83,7 @@ class Endpoint:
     refusals: tuple[type[Refusal], ...] = ()
     also: Mapping[int, str] = field(default_factory=lambda: frozen({}))
     flat: bool = False
+    own_repeats: bool = False
 
     @property
     def changes(self) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -60,12 +60,7 @@ class Repeats:
 
         Refuses `idempotency_conflict` when the key came with another body, and malformed keys.
         """
-        if not 1 <= len(key) <= LONGEST or not key.isascii() or not key.isprintable():
-            raise InvalidRequest(
-                what="The Idempotency-Key cannot be used.",
-                expected=f"1 to {LONGEST} printable ASCII characters",
-                where=HEADER,
-            )
+        check_key(key)
         digest = hashlib.sha256(body).digest()
         known = self.entries.get((key, who, what))
         if known is not None:
@@ -104,3 +99,26 @@ class Repeats:
         done = [name for name, entry in self.entries.items() if entry.answer.done()]
         for name in done[: max(0, excess)]:
             del self.entries[name]
+
+
+def check_key(key: str) -> None:
+    """Refuses `invalid_request` for a key that is empty, long, or no plain text."""
+    if not 1 <= len(key) <= LONGEST or not key.isascii() or not key.isprintable():
+        raise InvalidRequest(
+            what="The Idempotency-Key cannot be used.",
+            expected=f"1 to {LONGEST} printable ASCII characters",
+            where=HEADER,
+        )
+
+
+def request_id(headers: Mapping[str, str]) -> str:
+    """The key of a call whose result keeps it (LEASE-9). Refuses `invalid_request` for a call without one."""
+    key = headers.get(HEADER)
+    if key is None:
+        raise InvalidRequest(
+            what="This call needs an Idempotency-Key.",
+            expected="Make one, keep it, and send it again when you repeat the call: it acts once.",
+            where=HEADER,
+        )
+    check_key(key)
+    return key

@@ -55,7 +55,7 @@ def describe(endpoints: Sequence[Endpoint]) -> Doc:
         "info": {
             "title": "Hostler control API",
             "version": __version__,
-            "description": "Engines, routes, the hold, requests under way and the feed of one host.",
+            "description": "Engines, routes, requests and the hold of one host; leases, jobs and the feed.",
         },
         "paths": dict(paths),
         "components": {
@@ -108,7 +108,7 @@ def _path_parameters(endpoint: Endpoint) -> Iterable[Doc]:
             name = part.strip("{}").partition(":")[0]
             yield {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
     if endpoint.changes:
-        yield dict(_KEY_HEADER)
+        yield {**_KEY_HEADER, "required": endpoint.own_repeats}
 
 
 def _query_parameters(endpoint: Endpoint, schemas: Mapping[str, Doc]) -> Iterable[Doc]:

@@ -15,6 +15,8 @@ from msgspec import Meta
 from hostler.domain.gate import Check
 from hostler.domain.values import ServingClass
 from hostler.services.picture import EngineStatus, HoldStatus, HostStatus, RequestStatus, RouteStatus
+from hostler.wire.jobs import JobView
+from hostler.wire.schedule import FenceView, LeaseView, ResourceView
 
 PAGE: Final = 500
 LONGEST_PAGE: Final = 1000
@@ -24,6 +26,10 @@ DRAIN_S: Final = 60.0
 """A drain's default deadline (GW-8)."""
 LONGEST_WAIT_S: Final = 24 * 3600.0
 """A start ends by itself long before: this bounds what a caller may ask for."""
+
+LONGEST_HISTORY: Final = 10_000
+"""Events in one answer of the history: at 1 KiB each 10 MiB, as much as one of its files."""
+LONGEST_HISTORY_S: Final = 10 * 366 * 86_400.0
 
 Wait = Annotated[float, Meta(ge=0, le=LONGEST_WAIT_S)]
 
@@ -229,8 +235,30 @@ class Schedule:
     hold: HoldStatus | None = None
     engines: tuple[EngineStatus, ...] = ()
     routes: tuple[RouteStatus, ...] = ()
+    resources: tuple[ResourceView, ...] = ()
+    leases: tuple[LeaseView, ...] = ()
+    jobs: tuple[JobView, ...] = ()
+    fence: FenceView | None = None
     events: tuple[Happened, ...] = ()
     more: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryQuery:
+    """Of which lease, which job, of the last how many seconds; the newest `limit` of them."""
+
+    lease: str | None = None
+    job: str | None = None
+    since_s: Annotated[float, Meta(ge=0, le=LONGEST_HISTORY_S)] | None = None
+    limit: Annotated[int, Meta(ge=1, le=LONGEST_HISTORY)] = LONGEST_HISTORY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """What happened, oldest first (HIST-2); each as `Happened`."""
+
+    at: str
+    events: tuple[Mapping[str, object], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

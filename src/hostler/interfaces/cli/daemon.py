@@ -15,6 +15,7 @@ from urllib.parse import quote
 import msgspec
 
 from hostler.client import Client, find_daemon
+from hostler.client.address import find_head
 from hostler.domain.errors import CursorReset, DaemonUnreachable, ScheduleUnavailable
 from hostler.domain.values import requester
 
@@ -28,6 +29,14 @@ SLACK_S: Final = 30.0
 def connected() -> Client:
     """A client of this user's daemon; close it, or use it in `with`. Refuses `daemon_unreachable`."""
     return Client(find_daemon(os.environ), client=person(os.environ))
+
+
+def to_head() -> Client:
+    """A client of the node that owns the schedule: `$HOSTLER_HEAD_URL`'s, else the local daemon (R91).
+
+    Refuses `daemon_unreachable`.
+    """
+    return Client(find_head(os.environ), client=person(os.environ))
 
 
 def person(env: Mapping[str, str]) -> str:
@@ -59,12 +68,15 @@ def answer(raw: object, model: type[Model]) -> Model:
         ) from error
 
 
-def pages(client: Client, path: str, name: str) -> Mapping[str, object]:
+def pages(
+    client: Client, path: str, name: str, query: Mapping[str, object] | None = None
+) -> Mapping[str, object]:
     """The whole list `name` at `path`: the first answer with the rows of every page in it."""
-    first = _object(client.get(path))
+    asked = dict(query or {})
+    first = _object(client.get(path, asked))
     rows, cursor = _rows(first, name), first.get("next")
     while cursor is not None:
-        page = _object(client.get(path, {"cursor": cursor}))
+        page = _object(client.get(path, {**asked, "cursor": cursor}))
         rows, cursor = [*rows, *_rows(page, name)], page.get("next")
     return {**first, name: rows, "next": None}
 

@@ -13,9 +13,9 @@ from cyclopts import Parameter
 
 from hostler.domain.errors import Loading
 from hostler.domain.values import ServingClass, escape_controls, format_duration, format_size, shorten
-from hostler.interfaces.api.shapes import Drained, EngineList, Logs, OneEngine, Why
+from hostler.interfaces.api.shapes import Drained, EngineList, Logs, OneEngine
 from hostler.interfaces.cli.daemon import SLACK_S, answer, at, connected, pages
-from hostler.interfaces.cli.failure import LONGEST, WAIT_TIMED_OUT, fail
+from hostler.interfaces.cli.failure import WAIT_TIMED_OUT, fail
 from hostler.interfaces.cli.options import AsJson, Duration
 from hostler.interfaces.cli.output import clock_until, parse_moment, say, say_json, when, with_local_times
 from hostler.interfaces.cli.progress import while_read, while_waiting
@@ -188,29 +188,6 @@ def _say_line(engine: str, line: object, *, as_json: bool) -> None:
         say_json({"engine": engine, "line": line})
     else:
         say(escape_controls(str(line)))
-
-
-def why(
-    engine: EngineName,
-    /,
-    *,
-    override: Annotated[ServingClass | None, Parameter(help="As which class it would be started.")] = None,
-    json: AsJson = False,
-) -> int:
-    """Print every check of the gate in order with its result. Starts nothing."""
-    query = {} if override is None else {"override": override.value}
-    with connected() as client:
-        raw = client.get(at(PATH, engine, "why"), query)
-    if json:
-        say_json(raw)
-        return 0
-    shown = answer(raw, Why)
-    verdict = "would start now" if shown.allowed else "would not start now"
-    say(f"{shorten(engine)} is {shown.state} and {verdict}.")
-    say()
-    checks = [(it.name, it.result.value, with_local_times(it.text)) for it in shown.checks]
-    say_table(("CHECK", "RESULT", "WHY"), checks, empty="There are no checks.", longest=LONGEST)
-    return 0
 
 
 def table(engines: Sequence[EngineStatus], now: str) -> None:

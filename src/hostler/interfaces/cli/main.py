@@ -21,8 +21,10 @@ from hostler import __version__
 from hostler.domain.errors import Refusal
 from hostler.interfaces.cli.failure import BROKEN_PIPE, INTERRUPTED, fail, usage
 from hostler.interfaces.cli.plain_help import FoldedHelp
+from hostler.interfaces.cli.signals import Signalled
 from hostler.services.config_parts import ConfigParts
 from hostler.services.holds_offline import BoxParts
+from hostler.services.schedule_offline import OfflineSchedule
 from hostler.services.serving import ServeParts
 
 
@@ -39,6 +41,10 @@ class Bootstrap(Protocol):
 
     def serving(self) -> ServeParts:
         """For `hostler serve`."""
+        ...
+
+    def schedule(self) -> OfflineSchedule:
+        """For `hostler history --offline` and `hostler schedule restore`. Refusals: invalid_config."""
         ...
 
 
@@ -120,9 +126,9 @@ COMMANDS: Final = (
     ),
     Command(
         name="why",
-        path=f"{_HERE}.engines:why",
-        help="Print why an engine would start, or not.",
-        example="hostler why large-14b",
+        path=f"{_HERE}.why:why",
+        help="Print why an engine would start, or a resource is to be had, or not.",
+        example="hostler why pair",
     ),
     Command(name="routes", path=f"{_HERE}.routes:app", help="Show where each route leads, or switch one."),
     Command(
@@ -133,16 +139,60 @@ COMMANDS: Final = (
     ),
     Command(
         name="cancel",
-        path=f"{_HERE}.requests:cancel",
-        help="End a request under way.",
+        path=f"{_HERE}.leases:cancel",
+        help="Call off a lease, or end a request under way.",
         example="hostler cancel rq_01jz0000000000000000000000",
     ),
     Command(
         name="schedule",
-        path=f"{_HERE}.schedule:schedule",
-        help="Show the schedule, or what happened since a cursor.",
-        example="hostler schedule --follow --json",
+        path=f"{_HERE}.schedule:app",
+        help="Show who has what and who waits, or what happened since a cursor.",
     ),
+    Command(
+        name="reserve",
+        path=f"{_HERE}.reserve:reserve",
+        help="Take a resource for yourself, for a time.",
+        example="hostler reserve pair --for 2h --wait=30m --reason bench",
+    ),
+    Command(
+        name="mine",
+        path=f"{_HERE}.leases:mine",
+        help="Show what you hold and wait for, with the next command.",
+        example="hostler mine --json",
+    ),
+    Command(
+        name="claim",
+        path=f"{_HERE}.leases:claim",
+        help="Take up an offer.",
+        example="hostler claim pair",
+    ),
+    Command(
+        name="renew",
+        path=f"{_HERE}.leases:renew",
+        help="Extend a lease, or keep a place.",
+        example="hostler renew pair --for 1h",
+    ),
+    Command(
+        name="release",
+        path=f"{_HERE}.leases:release",
+        help="Give a lease back.",
+        example="hostler release pair",
+    ),
+    Command(
+        name="run",
+        path=f"{_HERE}.run.command:app",
+        help="Run a command under a lease and with a job.",
+    ),
+    Command(
+        name="job", path=f"{_HERE}.jobs:app", help="Report how a piece of work goes, or see how it does."
+    ),
+    Command(
+        name="history",
+        path=f"{_HERE}.history:history",
+        help="Show what happened, of a lease, a job, the last days.",
+        example="hostler history --since 7d",
+    ),
+    Command(name="fence", path=f"{_HERE}.fence:app", help="Hold the schedule still for a deployment."),
     Command(name="box", path=f"{_HERE}.box:app", help="Hold this box, or see who does. Needs no daemon."),
     Command(name="config", path=f"{_HERE}.config:app", help="Check and show the config."),
     Command(name="paths", path=f"{_HERE}.paths:app", help="Show where everything is."),
@@ -187,6 +237,8 @@ def run(arguments: Sequence[str], bootstrap: Bootstrap) -> int:
         )
     except Refusal as refusal:
         return fail(refusal, as_json=as_json)
+    except Signalled as signalled:
+        return signalled.code
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -217,4 +269,6 @@ def _part(bootstrap: Bootstrap, wanted: type) -> object:
         return bootstrap.config()
     if wanted is ServeParts:
         return bootstrap.serving()
+    if wanted is OfflineSchedule:
+        return bootstrap.schedule()
     raise TypeError(f"no part of the bootstrap is a {wanted!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -29,3 +30,17 @@ def seconds_of(type_: object, tokens: Sequence[Token]) -> float:
 
 Duration = Annotated[float, Parameter(converter=seconds_of, metavar="DURATION", show_default=format_duration)]
 """A duration as the config writes them (CONF-1)."""
+
+
+Waiting = Annotated[
+    bool | float,
+    Parameter(name="--wait", negative="", show_default=False, converter=seconds_of, metavar="[=DURATION]"),
+]
+"""`--wait` waits for ever, `--wait=30m` so long: False, True, or seconds (LEASE-25)."""
+
+
+def patience(wait: bool | float) -> float:
+    """How many seconds `--wait` waits: 0 without it, for ever when it names no time."""
+    if wait is True:
+        return math.inf
+    return float(wait)

@@ -1,0 +1,140 @@
+"""PERF-9 and PERF-10 against a daemon: beats, leases and readers of the feed; the snapshot and a page.
+
+The load comes from this process over HTTP, on the other core: what is told of the CPU is the daemon's alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bench.measure import cpu_s
+from bench.peers import BenchError
+from bench.schedule.lines import Line, lines, streams
+from bench.schedule.place import EVERY_S, SECRET, daemon, head
+
+JOBS: Final = 10_000
+LEASES: Final = 1_000
+READERS: Final = 500
+LINES: Final = 32
+EVENTS: Final = 1_000
+LOOKS: Final = 11
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steady:
+    """CPU in % of one core, times in ms. `idle_pct`: with the readers, without beats.
+
+    `told` events came to every reader meanwhile.
+    """
+
+    cpu_pct: float
+    idle_pct: float
+    beats_s: float
+    beat_p50_ms: float
+    beat_p99_ms: float
+    told: int
+    snapshot_ms: float
+    snapshot_mb: float
+    page_ms: float
+    page_kb: float
+
+
+async def steady(root: Path, *, jobs: int = JOBS, leases: int = LEASES, readers: int = READERS) -> Steady:
+    """Every job beats once in `EVERY_S` seconds."""
+    state = root / "state"
+    state.mkdir(mode=0o700)
+    async with head(state, leases) as it:
+        ids = await it.seed(leases, jobs)
+    with daemon(root, leases) as (port, pid):
+        async with lines(port, 1) as (one,):
+            begun = (await one.told("GET", "/gateway/schedule"))["cursor"]
+            snapshot_ms, size = await _looked(one, "/gateway/schedule")
+            epoch, _, seq = begun.rpartition(":")
+            since = f"{epoch}:{int(seq) - EVENTS}"
+            page_ms, page = await _pages(one, since)
+        async with streams(port, readers) as told:
+            before, at = cpu_s(pid), time.perf_counter()
+            await asyncio.sleep(5.0)
+            idle = (cpu_s(pid) - before) / (time.perf_counter() - at)
+            before, at = cpu_s(pid), time.perf_counter()
+            times = await _beats(port, list(ids))
+            took = time.perf_counter() - at
+            used = (cpu_s(pid) - before) / took
+            events = min(each.events for each in told)
+    times.sort()
+    return Steady(
+        cpu_pct=used * 100,
+        idle_pct=idle * 100,
+        beats_s=len(times) / took,
+        beat_p50_ms=times[len(times) // 2] * 1e3,
+        beat_p99_ms=times[int(len(times) * 0.99)] * 1e3,
+        told=events,
+        snapshot_ms=snapshot_ms,
+        snapshot_mb=size / 1e6,
+        page_ms=page_ms,
+        page_kb=page / 1e3,
+    )
+
+
+async def _beats(port: int, ids: list[str]) -> list[float]:
+    """Every job's beat at its time; the seconds from that time to its answer."""
+    free: asyncio.Queue[Line] = asyncio.Queue()
+    times: list[float] = []
+    begun = time.perf_counter()
+    running: set[asyncio.Task[None]] = set()
+
+    async def beat(id_: str, due: float) -> None:
+        with_ = await free.get()
+        await with_.call("POST", f"/v1/hostler/jobs/{id_}/updates", {"secret": SECRET})
+        times.append(time.perf_counter() - due)
+        free.put_nowait(with_)
+
+    async with lines(port, LINES) as made:
+        for each in made:
+            free.put_nowait(each)
+        for place, id_ in enumerate(ids):
+            due = begun + place * EVERY_S / len(ids)
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+            task = asyncio.create_task(beat(id_, due))
+            running.add(task)
+            task.add_done_callback(running.discard)
+        await asyncio.gather(*running)
+    if len(times) != len(ids):
+        raise BenchError(f"of {len(ids)} beats {len(times)} were answered")
+    return times
+
+
+async def _looked(one: Line, path: str) -> tuple[float, int]:
+    """The median in ms of a call's whole answer, and its bytes."""
+    times, size = [], 0
+    for _ in range(LOOKS):
+        begun = time.perf_counter()
+        size = len(await one.call("GET", path))
+        times.append(time.perf_counter() - begun)
+    return sorted(times)[LOOKS // 2] * 1e3, size
+
+
+async def _pages(one: Line, since: str) -> tuple[float, int]:
+    """The same for the events after `since`, over as many pages as that takes."""
+    times, size = [], 0
+    for _ in range(LOOKS):
+        cursor, seen, size, spent = since, 0, 0, 0.0
+        while seen < EVENTS:
+            begun = time.perf_counter()
+            body = await one.call("GET", f"/gateway/schedule?since={cursor}")
+            spent += time.perf_counter() - begun
+            size += len(body)
+            cursor, count = _read(body)
+            seen += count
+        times.append(spent)
+    return sorted(times)[LOOKS // 2] * 1e3, size
+
+
+def _read(body: bytes) -> tuple[str, int]:
+    found = json.loads(body)
+    return found["cursor"], len(found["events"])

@@ -1,0 +1,371 @@
+"""The schedule inside one SQLite transaction (the need `Tx`).
+
+Decides which rows follow from a value that is written: claims from a lease's state, indexed columns from its
+fields. Beginning and committing are the store's; all of it runs on the store's one thread.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Generic, TypeVar
+
+from hostler.adapters.store.counters import Clean, Counters, begun, unchanged
+from hostler.adapters.store.live import KeptLive, Live
+from hostler.adapters.store.sqlite_file import SQL, Unusable
+from hostler.domain.events import Event, Recorded
+from hostler.domain.fence import Fence
+from hostler.domain.job import Job, JobId, Point
+from hostler.domain.journal import Entry, EntryState
+from hostler.domain.lease import Lease, LeaseId
+from hostler.domain.step import FenceNumber
+from hostler.domain.values import rfc3339
+from hostler.services.schedule_needs import Meta, Taken
+from hostler.wire.records import (
+    checked_point,
+    fence_from_text,
+    fence_to_text,
+    found_from_text,
+    found_to_text,
+    job_from_text,
+    job_to_text,
+    lease_from_text,
+    lease_to_text,
+    step_from_text,
+    step_to_text,
+)
+from hostler.wire.values import event_from_text, event_to_text
+
+T = TypeVar("T")
+POINTS_KEPT: Final = 2000
+"""Values kept of each measured name of a job."""
+HIGHEST: Final = 2**63 - 1
+REMEMBERED: Final = 12_000
+"""Values kept in memory of each kind: more than may be live at once, at about 3 KiB each."""
+
+
+@dataclass(eq=False, slots=True)
+class Remembered(Generic[T]):
+    """Values by their texts: a row's text is the whole value, so what was read once is not read again."""
+
+    make: Callable[[str], T]
+    by_text: dict[str, T] = field(default_factory=dict)
+
+    def __call__(self, text: str) -> T:
+        found = self.by_text.get(text)
+        if found is None:
+            if len(self.by_text) >= REMEMBERED:
+                self.by_text.clear()
+            found = self.by_text[text] = self.make(text)
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """What the store's thread remembers between transactions."""
+
+    lease: Remembered[Lease] = field(default_factory=lambda: Remembered(lease_from_text))
+    job: Remembered[Job] = field(default_factory=lambda: Remembered(job_from_text))
+    live: KeptLive = field(default_factory=KeptLive)
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class SqliteTx:
+    """One transaction. `rows` are the events that it wrote so far, `counters` is kept at its end."""
+
+    connection: sqlite3.Connection
+    counters: Counters
+    writing: bool
+    memory: Memory
+    clean: Clean = unchanged
+    rows: list[Recorded] = field(default_factory=list)
+
+    def meta(self) -> Meta:
+        kept = self.counters
+        return Meta(epoch=kept.epoch, seq=kept.seq, generation=kept.generation, began=kept.began)
+
+    def next_generation(self) -> FenceNumber:
+        self._writes()
+        self.counters = replace(self.counters, generation=self.counters.generation + 1)
+        return FenceNumber(epoch=self.counters.epoch, generation=self.counters.generation)
+
+    def begin_epoch(self, epoch: str, generation: int) -> None:
+        self._writes()
+        self.counters = begun(self.counters, epoch, generation)
+
+    def record(self, event: Event) -> int:
+        return self.append(event_to_text(self.clean(event)))
+
+    def append(self, text: str) -> int:
+        """Append an event of its text form; its seq."""
+        # Read back, so that what is told now is what will be read later.
+        event, seq = event_from_text(text), self.counters.seq + 1
+        self._change("append", seq=seq, time=rfc3339(event.at), type=event.type, body=text)
+        self.counters = replace(self.counters, seq=seq)
+        self.rows.append(Recorded(seq=seq, epoch=self.counters.epoch, event=event))
+        return seq
+
+    # -------------------------------------------------------- leases
+
+    def lease(self, id_: LeaseId) -> Lease | None:
+        return self._one(self.memory.lease, "lease", id=id_)
+
+    def lease_of_request(self, request_id: str) -> Lease | None:
+        return self._one(self.memory.lease, "lease_of_request", request=request_id)
+
+    def live(self) -> Sequence[Lease]:
+        return self._live().all()
+
+    def waiting(self) -> Sequence[Lease]:
+        return tuple(self._live().waiting.values())
+
+    def _live(self) -> Live:
+        return self.memory.live.get(self.connection, lambda: self._all(self.memory.lease, "live"))
+
+    def holder(self, resource: str) -> Lease | None:
+        return self._one(self.memory.lease, "holder", resource=resource)
+
+    def ended(self, *, after: int, limit: int) -> Sequence[Lease]:
+        return self._all(self.memory.lease, "ended", after=after or HIGHEST, limit=limit)
+
+    def put(self, lease: Lease) -> Lease:
+        self._writes()
+        new = lease.number == 0
+        kept = replace(lease, number=self.counters.leases + 1) if new else lease
+        text = lease_to_text(kept)
+        # Claims first: when they are another's, nothing was written yet.
+        self._claim(kept)
+        try:
+            done = self._change(
+                "new_lease" if new else "keep_lease",
+                number=kept.number,
+                id=kept.id,
+                request=kept.request_id,
+                ended=rfc3339((kept.ended or kept.created).at) if kept.state.ended else None,
+                body=text,
+            )
+        except sqlite3.IntegrityError as error:
+            _check_twice(error)
+            raise ValueError(f"lease {kept.id} or its request is there already: {error}") from error
+        if not done:
+            raise ValueError(f"there is no lease {kept.id} with number {kept.number}")
+        if new:
+            self.counters = replace(self.counters, leases=kept.number)
+        found = self.memory.lease(text)
+        self.memory.live.put(found)
+        return found
+
+    def _claim(self, lease: Lease) -> None:
+        have = {row[0] for row in self._rows("claimed", lease=lease.id)}
+        wanted = set(lease.covers) if lease.state.holds else set()
+        if wanted - have:
+            # One statement for all of them: it takes every one, or none.
+            try:
+                self._change("claim", lease=lease.id, resources=json.dumps(sorted(wanted - have)))
+            except sqlite3.IntegrityError as error:
+                _check_twice(error)
+                raise Taken(f"{', '.join(sorted(wanted - have))}: {error}") from error
+        for resource in have - wanted:
+            self._change("unclaim", resource=resource, lease=lease.id)
+
+    # -------------------------------------------------------- journal
+
+    def journal(self, id_: LeaseId) -> Sequence[Entry]:
+        return tuple(
+            Entry(
+                lease=id_,
+                n=n,
+                step=_read(step_from_text, step),
+                found=_read(found_from_text, found),
+                state=_read(EntryState, state),
+                note=note,
+            )
+            for n, state, note, step, found in self._rows("journal", lease=id_)
+        )
+
+    def begin(self, entry: Entry) -> None:
+        last = self._rows("last_entry", lease=entry.lease)[0][0] or 0
+        if entry.n != last + 1:
+            raise ValueError(f"the next entry of {entry.lease} is {last + 1}, not {entry.n}")
+        self._change(
+            "begin",
+            lease=entry.lease,
+            n=entry.n,
+            state=entry.state.value,
+            note=entry.note,
+            step=step_to_text(entry.step),
+            found=found_to_text(entry.found),
+        )
+
+    def mark(self, id_: LeaseId, n: int, state: EntryState, note: str = "") -> None:
+        if not self._change("mark", lease=id_, n=n, state=state.value, note=note):
+            raise ValueError(f"{id_} has no entry {n}")
+
+    # -------------------------------------------------------- jobs
+
+    def job(self, id_: JobId) -> Job | None:
+        return self._one(self.memory.job, "job", id=id_)
+
+    def job_of_request(self, request_id: str) -> Job | None:
+        return self._one(self.memory.job, "job_of_request", request=request_id)
+
+    def open_jobs(self) -> Sequence[Job]:
+        return self._all(self.memory.job, "open_jobs")
+
+    def jobs_of(self, lease: LeaseId) -> Sequence[Job]:
+        return self._all(self.memory.job, "jobs_of", lease=lease)
+
+    def jobs_quiet(self, before: float, limit: int) -> Sequence[Job]:
+        return self._all(self.memory.job, "jobs_quiet", before=before, limit=limit)
+
+    def ended_jobs(self, *, before: str, limit: int) -> Sequence[Job]:
+        if before:
+            return self._all(self.memory.job, "ended_jobs", before=before, limit=limit)
+        return self._all(self.memory.job, "newest_ended_jobs", limit=limit)
+
+    def put_job(self, job: Job, *, watch: float | None) -> None:
+        over, text = job.state.ended, job_to_text(job)
+        try:
+            self._change(
+                "put_job",
+                id=job.id,
+                request=job.request_id,
+                lease=job.lease,
+                ended=rfc3339((job.ended or job.created).at) if over else None,
+                watch=None if over else watch,
+                body=text,
+            )
+        except sqlite3.IntegrityError as error:
+            _check_twice(error)
+            raise ValueError(f"the request of job {job.id} made another: {error}") from error
+        self.memory.job(text)
+
+    def add_points(self, id_: JobId, points: Sequence[Point]) -> None:
+        last: dict[str, int] = {}
+        for point in map(checked_point, points):
+            name = point.name
+            if name not in last:
+                last[name] = self._rows("last_point", job=id_, name=name)[0][0] or 0
+            last[name] += 1
+            self._change(
+                "add_point", job=id_, name=name, n=last[name], elapsed=point.elapsed_s, value=point.value
+            )
+        for name, n in last.items():
+            if n > POINTS_KEPT:
+                self._change("drop_points", job=id_, name=name, n=n - POINTS_KEPT)
+
+    def points(self, id_: JobId, limit: int) -> Sequence[Point]:
+        found: list[Point] = []
+        name = ""
+        while (name := self._rows("next_name", job=id_, name=name)[0][0]) is not None:
+            newest = self._rows("points", job=id_, name=name, limit=limit)
+            found += (Point(name=name, elapsed_s=at, value=value) for at, value in reversed(newest))
+        return tuple(found)
+
+    # -------------------------------------------------------- fence
+
+    def fence(self) -> Fence | None:
+        return self._one(fence_from_text, "fence")
+
+    def put_fence(self, fence: Fence | None) -> None:
+        if fence is None:
+            self._change("drop_fence")
+        else:
+            self._change("put_fence", body=fence_to_text(fence))
+
+    # -------------------------------------------------------- upkeep
+
+    def prune_ended(self, before: str, limit: int) -> int:
+        leases = [row[0] for row in self._rows("old_leases", before=before, limit=limit)]
+        for id_ in leases:
+            self._change("drop_journal", id=id_)
+            self._change("drop_lease", id=id_)
+        jobs = [row[0] for row in self._rows("old_jobs", before=before, limit=limit - len(leases))]
+        for id_ in jobs:
+            self._change("drop_points_of", id=id_)
+            self._change("drop_job", id=id_)
+        return len(leases) + len(jobs)
+
+    def prune(self, before: str, limit: int) -> int:
+        """Drop events from the oldest on, up to the first that is not old: the log never has a hole."""
+        last, count = 0, 0
+        for seq, time in self._rows("oldest", limit=limit):
+            if time >= before:
+                break
+            last, count = seq, count + 1
+        if count:
+            self._change("drop", seq=last)
+            self.counters = replace(self.counters, pruned=last)
+        return count
+
+    def save(self) -> None:
+        """Write the counters: the last thing before the commit."""
+        kept = self.counters
+        self._change(
+            "keep",
+            epoch=kept.epoch,
+            seq=kept.seq,
+            pruned=kept.pruned,
+            generation=kept.generation,
+            leases=kept.leases,
+            began=kept.began,
+        )
+
+    def check_all(self) -> None:
+        """Read every value once. Raises Unusable for one that cannot be read."""
+        every: tuple[tuple[str, Callable[[str], object]], ...] = (
+            ("all_leases", lease_from_text),
+            ("all_jobs", job_from_text),
+            ("all_events", event_from_text),
+            ("all_steps", step_from_text),
+            ("all_founds", found_from_text),
+        )
+        for statement, make in every:
+            # A cursor in the middle of its rows would keep the file open after the connection.
+            with closing(self.connection.execute(SQL[statement])) as rows:
+                for (text,) in rows:
+                    _read(make, text)
+        self.fence()
+
+    # -------------------------------------------------------- how
+
+    def _writes(self) -> None:
+        if not self.writing:
+            raise RuntimeError("this view of the store is for reading")
+
+    def _change(self, statement: str, **parameters: object) -> int:
+        self._writes()
+        return self.connection.execute(SQL[statement], parameters).rowcount
+
+    def _rows(self, statement: str, **parameters: object) -> list[tuple[Any, ...]]:
+        """Rows; what their columns hold is the schema's affair."""
+        return self.connection.execute(SQL[statement], parameters).fetchall()
+
+    def _one(self, make: Callable[[str], T], statement: str, **parameters: object) -> T | None:
+        row = self.connection.execute(SQL[statement], parameters).fetchone()
+        return None if row is None else _read(make, row[0])
+
+    def _all(self, make: Callable[[str], T], statement: str, **parameters: object) -> Sequence[T]:
+        return tuple(_read(make, row[0]) for row in self._rows(statement, **parameters))
+
+
+def counters_of(connection: sqlite3.Connection) -> Counters:
+    """The counters as they are kept."""
+    epoch, seq, pruned, generation, leases, began = connection.execute(SQL["meta"]).fetchone()
+    return Counters(epoch=epoch, seq=seq, pruned=pruned, generation=generation, leases=leases, began=began)
+
+
+def _check_twice(error: sqlite3.IntegrityError) -> None:
+    """Raises the error unless it says that a key is there already."""
+    if error.sqlite_errorname not in ("SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY"):
+        raise error
+
+
+def _read(make: Callable[[str], T], text: str) -> T:
+    try:
+        return make(text)
+    except ValueError as error:
+        raise Unusable(f"a row of it is damaged: {error}") from error

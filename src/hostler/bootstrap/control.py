@@ -1,0 +1,61 @@
+"""The control API of a node, joined from its services; without the schedule here, its refusal (R2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hostler.bootstrap.ground import Ground, World
+from hostler.bootstrap.place import machine_names
+from hostler.bootstrap.scheduling import Scheduling
+from hostler.services.control import Control
+from hostler.services.elsewhere import Elsewhere
+from hostler.services.engines import Engines
+from hostler.services.feed import Feed
+from hostler.services.history import History
+from hostler.services.holds import Holds
+from hostler.services.observe import Observer
+from hostler.services.requests import Requests
+from hostler.services.routes import Routes
+from hostler.services.status import Status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """The services that the control API is joined from. `head` None: another host owns the schedule."""
+
+    engines: Engines
+    routes: Routes
+    requests: Requests
+    holds: Holds
+    status: Status
+    history: History
+    head: Scheduling | None
+    observer: Observer
+
+
+def control_of(ground: Ground, world: World, made: Services) -> Control:
+    """What the control API is made of; without the schedule here, its refusal."""
+    head = made.head
+    elsewhere = Elsewhere(head=ground.fleet.head, here=ground.fleet.here)
+    return Control(
+        fleet=ground.fleet,
+        engines=made.engines,
+        routes=made.routes,
+        requests=made.requests,
+        holds=made.holds,
+        feed=Feed(
+            queue=world.queue,
+            draw=made.status.picture,
+            clock=world.clock,
+            schedule=head.snapshot.draw if head is not None else None,
+        ),
+        keyring=ground.keyring,
+        status=made.status,
+        clock=world.clock,
+        metrics=lambda: made.observer.render(made.status.picture()),
+        schedule=head.schedule if head is not None else elsewhere,
+        jobs=head.jobs if head is not None else elsewhere,
+        history=made.history,
+        care=head.care(world.store) if head is not None else elsewhere,
+        names=machine_names(),
+    )

@@ -1,0 +1,66 @@
+"""This host's node, joined: what the schedule tells to do the steps of leases here (NODE-1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from hostler.adapters.commands import SystemCommands
+from hostler.adapters.hold_write import HoldWriter
+from hostler.adapters.host.lease_groups import SystemProcesses
+from hostler.adapters.proving_http import HttpCompletions
+from hostler.adapters.receipts import DirectoryRecords
+from hostler.adapters.webhooks import HttpWebhooks
+from hostler.services.engines import Engines
+from hostler.services.guard_files import GuardFiles
+from hostler.services.holds import Holds
+from hostler.services.lease_processes import LeaseProcesses
+from hostler.services.needs import Events, StateFiles
+from hostler.services.node import LocalNode
+from hostler.services.node_commands import NodeCommands
+from hostler.services.node_engines import NodeEngines
+from hostler.services.node_hold import NodeHold
+from hostler.services.node_routes import NodeRoutes
+from hostler.services.proving import Proving
+from hostler.services.receipts import Receipts
+from hostler.services.routes import Routes
+
+
+def node_of(
+    *,
+    engines: Engines,
+    routes: Routes,
+    holds: Holds,
+    hold_writer: HoldWriter,
+    files: StateFiles,
+    events: Events,
+    state_dir: Path,
+    env: Mapping[str, str],
+) -> tuple[LocalNode, tuple[str, ...]]:
+    """The node, what it knew before this start recalled, and a sentence for each file that cannot be read.
+
+    `hold_writer` writes the file that `holds` reads. Gate and routes ask one guard: ValueError otherwise.
+    """
+    guard, clock = engines.gate.guard, engines.clock
+    if routes.guard is not guard:
+        raise ValueError("routes and the gate ask two guards: what one refuses, the other lets through")
+    remembered = GuardFiles(guard=guard, files=files, clock=clock)
+    node = LocalNode(
+        host=engines.lanes.fleet.here,
+        engines=NodeEngines(
+            engines=engines,
+            proving=Proving(drivers=engines.drivers, work=HttpCompletions(), clock=clock),
+        ),
+        routes=NodeRoutes(routes=routes, lanes=engines.lanes),
+        hold=NodeHold(holds=holds, writer=hold_writer, clock=clock, events=events),
+        commands=NodeCommands(commands=SystemCommands(environment=env), webhooks=HttpWebhooks()),
+        receipts=Receipts(records=DirectoryRecords(root=state_dir, directory="receipts"), clock=clock),
+        processes=LeaseProcesses(
+            records=DirectoryRecords(root=state_dir, directory="leases"),
+            table=SystemProcesses(),
+            clock=clock,
+        ),
+        files=remembered,
+        clock=clock,
+    )
+    return node, remembered.recall()

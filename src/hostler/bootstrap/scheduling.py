@@ -1,0 +1,181 @@
+"""The schedule, joined: on the head all of it, elsewhere only its refusal (R2)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, tzinfo
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from hostler.domain.fleet import Fleet
+from hostler.domain.job import Job
+from hostler.domain.lease import LeaseId, State, UndoBegun
+from hostler.domain.moment import Moment
+from hostler.domain.values import escape_controls
+from hostler.services.beats import Beats
+from hostler.services.fences import Fences
+from hostler.services.going_back import GoingBack
+from hostler.services.holdings import Holders
+from hostler.services.jobs import Jobs
+from hostler.services.keeper import Keeper
+from hostler.services.lease_requests import LeaseRequests
+from hostler.services.needs import Clock, Events, Ids
+from hostler.services.promotion import Promotion
+from hostler.services.reserving import Reserving
+from hostler.services.runner import Runner
+from hostler.services.schedule import Schedule
+from hostler.services.schedule_needs import Node, ScheduleStore, Tx
+from hostler.services.snapshot import Snapshot
+from hostler.services.store_care import KeptStore, StoreCare
+from hostler.services.waiting import Waiters
+from hostler.services.workshop import Workshop
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheduling:
+    """The services of a head."""
+
+    schedule: Schedule
+    jobs: Jobs
+    keeper: Keeper
+    snapshot: Snapshot
+    waiters: Waiters
+    care: Callable[[KeptStore], StoreCare]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """What a schedule is built on. `nodes` by host; `bug` logs an exception and returns its id."""
+
+    fleet: Fleet
+    store: ScheduleStore
+    nodes: Mapping[str, Node]
+    clock: Clock
+    ids: Ids
+    events: Events
+    redact: Callable[[str], str]
+    bug: Callable[[BaseException], str]
+    note_process: Callable[[str, int, int], Awaitable[None]]
+
+
+def scheduling(means: Means) -> Scheduling:
+    """The schedule of a head."""
+    clean = cleaning(means.redact)
+    fleet, store, clock = means.fleet, means.store, means.clock
+    waiters = Waiters(clock=clock)
+    promotion = Promotion(fleet=fleet, store=store, nodes=means.nodes, clock=clock)
+    requests = LeaseRequests(fleet=fleet, promotion=promotion, clock=clock, clean=clean)
+    holders = Holders(store=store, nodes=means.nodes, clock=clock)
+    jobs = _jobs(means, requests)
+    fences = Fences(store=store, nodes=means.nodes, clock=clock, clean=clean, excuse=jobs.excuse)
+    workshop = _workshop(means, promotion, holders, waiters)
+    keeper = Keeper(
+        fleet=fleet,
+        store=store,
+        holders=holders,
+        back=GoingBack(store=store, nodes=means.nodes, clock=clock, ids=means.ids),
+        promotion=promotion,
+        requests=requests,
+        fences=fences,
+        workshop=workshop,
+        waiters=waiters,
+        clock=clock,
+        events=means.events,
+        jobs=jobs,
+        bug=means.bug,
+    )
+    store.listen(keeper.hear)
+    schedule = Schedule(
+        fleet=fleet,
+        store=store,
+        promotion=promotion,
+        reserving=_reserving(means, promotion),
+        requests=requests,
+        fences=fences,
+        workshop=workshop,
+        waiters=waiters,
+        clock=clock,
+        note_process=means.note_process,
+    )
+    return Scheduling(
+        schedule=schedule,
+        jobs=jobs,
+        keeper=keeper,
+        snapshot=Snapshot(fleet=fleet, store=store, clock=clock),
+        waiters=waiters,
+        care=lambda kept: StoreCare(
+            store=kept, back=keeper.back, holders=holders, fences=fences, clock=clock
+        ),
+    )
+
+
+def cleaning(redact: Callable[[str], str]) -> Callable[[str], str]:
+    """What takes secrets and control characters out of what a caller wrote (SEC-1, BG-22)."""
+
+    def clean(text: str) -> str:
+        return escape_controls(redact(text)).strip()
+
+    return clean
+
+
+def _jobs(means: Means, requests: LeaseRequests) -> Jobs:
+    return Jobs(
+        store=means.store,
+        clock=means.clock,
+        ids=means.ids,
+        redact=means.redact,
+        extend=Beats(fleet=means.fleet).extend,
+        release=given_back(requests),
+        resources=lambda: means.fleet.resources,
+    )
+
+
+def _workshop(means: Means, promotion: Promotion, holders: Holders, waiters: Waiters) -> Workshop:
+    return Workshop(
+        runner=Runner(
+            store=means.store,
+            nodes=means.nodes,
+            clock=means.clock,
+            activated=promotion.activate,
+            bug=means.bug,
+        ),
+        holders=holders,
+        store=means.store,
+        clock=means.clock,
+        changed=waiters.wake,
+        bug=means.bug,
+    )
+
+
+def _reserving(means: Means, promotion: Promotion) -> Reserving:
+    return Reserving(
+        fleet=means.fleet,
+        store=means.store,
+        promotion=promotion,
+        clock=means.clock,
+        ids=means.ids,
+        zone=zone_of(means.fleet.timezone),
+        clean=cleaning(means.redact),
+    )
+
+
+def given_back(requests: LeaseRequests) -> Callable[[Tx, Job, str, Moment], None]:
+    """What the end of a job with `release` does to its lease (JOB-4)."""
+
+    def release(tx: Tx, job: Job, actor: str, now: Moment) -> None:
+        lease = None if job.lease is None else tx.lease(LeaseId(job.lease))
+        if lease is not None and lease.state is State.ACTIVE:
+            event = UndoBegun(ending=State.RELEASED, why=f"job {job.id} is over", actor=actor)
+            requests.happen(tx, lease, event, now)
+
+    return release
+
+
+def zone_of(name: str | None) -> tzinfo:
+    """The zone of that name; without one this machine's own (TIME-1)."""
+    if name is not None:
+        return ZoneInfo(name)
+    local = Path("/etc/localtime").resolve()
+    _, found, key = str(local).partition("/zoneinfo/")
+    return ZoneInfo(key) if found else UTC

@@ -1,0 +1,250 @@
+"""What the log says of a lease: the events of one decision, and the facts that they carry (FEED-3).
+
+Decides types, sentences, facts and notices. Facts are absolute, so that a reader who writes them over what it
+had keeps the same picture as a fresh snapshot gives. Never carries a secret: no hash of one, no plan (its
+URLs may hold one). Decides no state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Final
+
+from hostler.domain.events import Event
+from hostler.domain.fleet import frozen
+from hostler.domain.lease import (
+    Abandoned,
+    Activated,
+    CancelAsked,
+    Dropped,
+    Granted,
+    Interrupted,
+    Lease,
+    LeaseEvent,
+    Offered,
+    Reminded,
+    Renewed,
+    Restored,
+    RestoreFailed,
+    Shifted,
+    State,
+    TurnedBack,
+    UndoBegun,
+    Waited,
+    Warned,
+)
+from hostler.domain.lease_due import limited
+from hostler.domain.moment import Moment, left, shown
+from hostler.domain.values import Priority, format_duration, rfc3339, shorten
+
+TYPE_OF: Final[Mapping[type[LeaseEvent], str]] = {
+    Waited: "lease_waiting",
+    Offered: "lease_offered",
+    TurnedBack: "lease_waiting",
+    Granted: "lease_granted",
+    Activated: "lease_active",
+    Renewed: "lease_renewed",
+    Warned: "lease_expiring",
+    Reminded: "lease_reminder",
+    Shifted: "lease_shifted",
+    CancelAsked: "lease_cancelling",
+    UndoBegun: "lease_releasing",
+    Restored: "lease_ended",
+    RestoreFailed: "lease_stuck",
+    Interrupted: "lease_stuck",
+    Abandoned: "lease_ended",
+    Dropped: "lease_ended",
+}
+
+LONGEST: Final = 400
+"""Characters of a message."""
+
+
+def picture(lease: Lease, now: Moment) -> Mapping[str, object]:
+    """Everything public of a lease but its state and its steps, as JSON values: what the facts add up to.
+
+    Deadlines as `now` sees them, RFC 3339; durations in seconds.
+    """
+    fence, slot, failing = lease.fence, lease.slot, lease.failing
+    return {
+        "covers": list(lease.covers),
+        "holder": lease.holder,
+        "key": lease.key,
+        "reason": lease.reason,
+        "number": lease.number,
+        "priority": lease.priority,
+        "created_at": rfc3339(lease.created.at),
+        "ttl_s": lease.ttl_s,
+        "detached_s": lease.detached_s,
+        "epoch": None if fence is None else fence.epoch,
+        "generation": None if fence is None else fence.generation,
+        "start_at": None if slot is None else rfc3339(slot.start),
+        "end_at": None if slot is None else rfc3339(slot.end),
+        "place_at": _at(lease.place, now),
+        "offer_at": _at(lease.offer, now),
+        "activated_at": _at(lease.activated, now),
+        "expires_at": _at(lease.expires, now),
+        "hard_at": _at(lease.hard, now),
+        "limited_by": limited(lease, now),
+        "warned": list(lease.warned),
+        "reminded_at": _at(lease.reminded, now),
+        "cause": lease.cause,
+        "ending": None if lease.ending is None else lease.ending.value,
+        "cancelled": lease.cancelled,
+        "drift": list(lease.drift),
+        "stuck": None if failing is None else asdict(failing),
+        "ended_at": _at(lease.ended, now),
+    }
+
+
+def opening(lease: Lease, now: Moment, actor: str) -> Event:
+    """The event of a new lease: all that is known of it."""
+    slot = lease.slot
+    if slot is None:
+        text = f"{_who(lease)} waits for {lease.resource}."
+    else:
+        text = f"{_who(lease)} has booked {lease.resource} from {rfc3339(slot.start)} to {rfc3339(slot.end)}."
+    return Event(
+        type="lease_queued" if slot is None else "lease_booked",
+        at=now.at,
+        actor=actor,
+        subject=_subject(lease),
+        after=lease.state,
+        message=shorten(text, LONGEST),
+        facts=frozen(dict(picture(lease, now))),
+    )
+
+
+def news(before: Lease, after: Lease, event: LeaseEvent, now: Moment) -> tuple[Event, ...]:
+    """The events of one decision, to be recorded with it: the last one has the facts that changed.
+
+    What drifted, and what an operator abandoned, is told by an event of its own before that.
+    """
+    earlier = picture(before, now)
+    changed = {name: value for name, value in picture(after, now).items() if value != earlier[name]}
+    priority, once = _notice(after, event, now)
+    main = Event(
+        type=TYPE_OF[type(event)],
+        at=now.at,
+        actor=event.actor,
+        subject=_subject(after),
+        before=before.state,
+        after=after.state,
+        message=shorten(_message(after, event, now), LONGEST),
+        facts=frozen(changed | _own_facts(event)),
+        priority=priority,
+        once=once,
+    )
+    return (*_aside(before, after, event, now), main)
+
+
+def _aside(before: Lease, after: Lease, event: LeaseEvent, now: Moment) -> tuple[Event, ...]:
+    """What is told beside the change itself."""
+    drifted = [text for text in after.drift if text not in before.drift]
+    if drifted:
+        kind, text = "lease_drifted", f"{after.resource}: {'; '.join(drifted)}; it was left as it is."
+        facts: dict[str, object] = {"drift": list(after.drift)}
+    elif isinstance(event, Abandoned):
+        kind, text = "lease_abandoned", f"{after.resource} was freed without its undo: {event.because}."
+        facts = {"because": event.because, "unverified": list(event.unverified)}
+    else:
+        return ()
+    return (
+        Event(
+            type=kind,
+            at=now.at,
+            actor=event.actor,
+            subject=_subject(after),
+            before=before.state,
+            after=before.state,
+            message=shorten(text, LONGEST),
+            facts=frozen(facts),
+            priority=Priority.NORMAL,
+            once=f"{kind} {after.id} {len(after.drift)}",
+        ),
+    )
+
+
+def _own_facts(event: LeaseEvent) -> dict[str, object]:
+    """What an event says that is no part of the lease: never the name of a part of it."""
+    match event:
+        case Shifted():
+            return {"shifted_s": event.seconds}
+        case Warned():
+            return {"offset_s": event.offset}
+        case _:
+            return {}
+
+
+def _notice(after: Lease, event: LeaseEvent, now: Moment) -> tuple[Priority | None, str | None]:
+    """Whom an event concerns even when nobody looks: its priority, and what makes it one notice."""
+    match event:
+        case Offered():
+            return Priority.HIGH, f"offered {after.id} {_at(after.offer, now)}"
+        case Warned():
+            return Priority.HIGH, f"expiring {after.id} {event.offset:g} {_at(after.expires, now)}"
+        case Reminded():
+            return Priority.NORMAL, f"reminder {after.id} {rfc3339(now.at)}"
+        case RestoreFailed() | Interrupted():
+            where = after.cause if after.failing is None else after.failing.n
+            return Priority.URGENT, f"stuck {after.id} {where}"
+        case _ if after.state in (State.EXPIRED, State.FAILED):
+            return Priority.HIGH, f"ended {after.id}"
+        case _:
+            return None, None
+
+
+def _message(lease: Lease, event: LeaseEvent, now: Moment) -> str:
+    who, what = _who(lease), lease.resource
+    match event:
+        case Shifted():
+            return f"{format_duration(event.seconds)} under the fence do not count for {who} on {what}."
+        case Warned():
+            return f"The lease of {who} on {what} expires in {_time_left(lease, now)}."
+        case Renewed() if lease.state is not State.ACTIVE:
+            return f"The place of {who} for {what} is kept for {_time_left(lease, now)}."
+        case Activated() | Renewed():
+            return f"{who} has {what} for {_time_left(lease, now)}."
+        case Reminded():
+            had = 0.0 if lease.activated is None else -left(lease.activated, now)
+            return f"{who} has had {what} for {format_duration(had)}, without an end."
+        case RestoreFailed():
+            fail = event.failing
+            return f"{what} is stuck at step {fail.n}, {fail.step}: wanted {fail.wanted}, seen {fail.seen}."
+        case _:
+            return _sentence(_PHRASES[TYPE_OF[type(event)]].format(who=who, what=what), lease)
+
+
+_PHRASES: Final[Mapping[str, str]] = {
+    "lease_waiting": "{who} is first in line for {what}",
+    "lease_offered": "{what} is kept for {who}",
+    "lease_granted": "{who} gets {what}; its steps begin",
+    "lease_cancelling": "{who} does not get {what}",
+    "lease_releasing": "{what} is being put back",
+    "lease_stuck": "{what} is stuck",
+    "lease_ended": "The lease of {who} on {what} is over",
+}
+
+
+def _sentence(text: str, lease: Lease) -> str:
+    how = f", {lease.state}" if lease.state.ended else ""
+    why = f": {lease.cause}" if lease.cause else ""
+    return f"{text}{how}{why}."
+
+
+def _time_left(lease: Lease, now: Moment) -> str:
+    deadline = lease.expires or lease.place
+    return "as long as it takes" if deadline is None else format_duration(left(deadline, now))
+
+
+def _who(lease: Lease) -> str:
+    return shorten(lease.holder or lease.key)
+
+
+def _subject(lease: Lease) -> Mapping[str, str]:
+    return frozen({"lease": str(lease.id), "resource": lease.resource})
+
+
+def _at(deadline: Moment | None, now: Moment) -> str | None:
+    return None if deadline is None else rfc3339(shown(deadline, now))

@@ -1,0 +1,55 @@
+"""Who is next for a resource (LEASE-23).
+
+Decides the order of those that wait, and which of them could have what they wait for now. Reads no clock,
+and does not know why somebody cannot have it yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from math import inf
+from typing import Final
+
+from hostler.domain.lease import Lease
+from hostler.domain.moment import Moment, left
+
+LEVEL_S: Final = 1800.0
+"""Whoever has waited so long counts one level of priority more: nobody waits for ever (F29)."""
+
+
+def order(waiting: Iterable[Lease], now: Moment) -> list[Lease]:
+    """Those that stand in line, the first one first; bookings whose start has not come do not stand in it.
+
+    Bookings that have begun come first, by their start; then by priority, one level more for each
+    `LEVEL_S` waited, then by number. So whoever came `LEVEL_S` times the difference of two priorities before
+    another is before it.
+    """
+
+    def rank(lease: Lease) -> tuple[float, float, int]:
+        if lease.slot is not None:
+            return -inf, lease.slot.start.timestamp(), lease.number
+        waited = max(0.0, -left(lease.created, now))
+        return -(lease.priority + waited // LEVEL_S), 0.0, lease.number
+
+    return sorted((lease for lease in waiting if lease.slot is None or lease.slot.start <= now.at), key=rank)
+
+
+def next_up(ordered: Sequence[Lease], taken: AbstractSet[str]) -> list[Lease]:
+    """Those of `ordered` that could have all that they cover now, while `taken` are the resources held.
+
+    One that has to wait keeps what it covers for itself: a later one that covers any of it waits (F27).
+    """
+    free: list[Lease] = []
+    spoken_for = set(taken)
+    for lease in ordered:
+        if spoken_for.isdisjoint(lease.covers):
+            free.append(lease)
+        spoken_for.update(lease.covers)
+    return free
+
+
+def place_of(lease: Lease, ordered: Sequence[Lease]) -> int | None:
+    """Its place from 1, counted among those of `ordered` that cover anything that it covers; None outside."""
+    beside = [other.id for other in ordered if not set(other.covers).isdisjoint(lease.covers)]
+    return beside.index(lease.id) + 1 if lease.id in beside else None

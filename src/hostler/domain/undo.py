@@ -1,0 +1,182 @@
+"""Undo: what puts a step back, and what is seen of it meanwhile (LEASE-10, LEASE-11).
+
+Decides by comparison: what a step found, what it wanted, and what is seen now. Seen as found: it is back
+already. Seen as wanted: it is put back. Anything else is somebody's change, which is left and told. Where a
+step is half undone, as a crash leaves it, it counts as ours. Performs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hostler.domain.step import (
+    CallWebhook,
+    DrainEngine,
+    EndDrain,
+    Found,
+    FoundCommand,
+    FoundEngine,
+    FoundHold,
+    FoundNothing,
+    FoundRoute,
+    HoldHost,
+    PointRoute,
+    RemoveHold,
+    ResumeEngine,
+    RunCommand,
+    StartEngine,
+    Step,
+    StopEngine,
+    SuspendEngine,
+    Undo,
+    UndoCommand,
+    UndoWebhook,
+)
+
+
+def holds_true(step: Step, seen: Found, *, lease: str) -> bool:
+    """Whether what is seen is what `step` wants, whoever made it so: then nothing is done (R18, R19).
+
+    A suspended engine that is down needs no drain. Of a webhook nothing can be seen: it is always called.
+    """
+    match step, seen:
+        case HoldHost(), FoundHold():
+            return seen.lease == lease
+        case PointRoute(), FoundRoute():
+            return seen.profile == step.profile
+        case DrainEngine(), FoundEngine():
+            return lease in seen.draining_by or _put_away(seen)
+        case SuspendEngine(), FoundEngine():
+            return _put_away(seen)
+        case StopEngine(), FoundEngine():
+            return not seen.up
+        case StartEngine(), FoundEngine():
+            return seen.up
+        case RunCommand(), FoundCommand():
+            return seen.already is True
+        case CallWebhook(), FoundNothing():
+            return False
+    raise _misfit(step, seen)
+
+
+def unsound(step: Step, found: Found) -> str | None:
+    """Why the step must not be begun on what it found: there would be no way back. None when there is one."""
+    if isinstance(step, PointRoute) and isinstance(found, FoundRoute) and found.profile is None:
+        return "it has no active profile to go back to"
+    return None
+
+
+def inverse(step: Step, found: Found) -> Undo | None:  # noqa: PLR0911, C901 - one undo for each kind
+    """What puts back what `step` found; None where it changed nothing, or nothing can.
+
+    An engine that was cold, or that somebody else keeps suspended, is not started (LEASE-10).
+    """
+    match step, found:
+        case HoldHost(host=host), FoundHold():
+            return RemoveHold(host=host)
+        case PointRoute(host=host, route=route), FoundRoute(profile=profile):
+            if profile is None or profile == step.profile:
+                return None
+            return PointRoute(host=host, route=route, profile=profile)
+        case DrainEngine(host=host, engine=engine), FoundEngine():
+            return None if _put_away(found) else EndDrain(host=host, engine=engine)
+        case SuspendEngine(host=host, engine=engine), FoundEngine():
+            if _put_away(found):
+                return None
+            return ResumeEngine(host=host, engine=engine, start=found.up and not found.suspended_by)
+        case StopEngine(host=host, engine=engine), FoundEngine():
+            return StartEngine(host=host, engine=engine) if found.up else None
+        case StartEngine(host=host, engine=engine), FoundEngine():
+            return None if found.up else StopEngine(host=host, engine=engine)
+        case RunCommand(host=host, undo=undo, check=check, timeout_s=most), FoundCommand():
+            if undo is None or found.already is True:
+                return None
+            return UndoCommand(host=host, argv=undo, check=check, timeout_s=most)
+        case CallWebhook(host=host, undo=url, timeout_s=most), FoundNothing():
+            return None if url is None else UndoWebhook(host=host, url=url, timeout_s=most)
+    raise _misfit(step, found)
+
+
+def is_back(step: Step, found: Found, seen: Found, *, lease: str) -> bool:
+    """Whether what is seen is what `step` found, as far as the lease owes it: nothing is left to undo.
+
+    Of an engine that was up that is an engine that is up; of a cold one only the lease's claim counts.
+    """
+    match step, found, seen:
+        case HoldHost(), FoundHold(), FoundHold():
+            return seen.lease != lease and seen.identity in (None, found.identity)
+        case PointRoute(), FoundRoute(), FoundRoute():
+            return seen.profile == found.profile
+        case DrainEngine(), FoundEngine(), FoundEngine():
+            return lease not in seen.draining_by
+        case SuspendEngine(), FoundEngine(), FoundEngine():
+            owes_a_start = found.up and not found.suspended_by
+            return lease not in seen.suspended_by and (seen.up or not owes_a_start)
+        case StopEngine(), FoundEngine(), FoundEngine():
+            return seen.up or not found.up
+        case StartEngine(), FoundEngine(), FoundEngine():
+            return not seen.up or found.up
+        case RunCommand(), FoundCommand(), FoundCommand():
+            return seen.already is False
+        case CallWebhook(), FoundNothing(), FoundNothing():
+            return False
+    raise _misfit(step, seen)
+
+
+def drifted(step: Step, found: Found, seen: Found, *, lease: str) -> str | None:
+    """What somebody else made of it, as a sentence with the name and what is seen; None: nobody did.
+
+    Ask only when it `is_back` not. A half undone engine, with no claim and down, is nobody's change.
+    """
+    match step, seen:
+        case HoldHost(host=host), FoundHold(owner=owner) if seen.lease != lease:
+            return f"the hold of {host} is {owner or 'unknown'}'s, not the lease's"
+        case PointRoute(route=route, profile=wanted), FoundRoute(profile=profile) if profile != wanted:
+            return f"route {route} is on {profile or 'no profile'}, not {wanted}"
+        case ((SuspendEngine(engine=engine) | StopEngine(engine=engine)), FoundEngine()):
+            before = found.suspended_by if isinstance(found, FoundEngine) else ()
+            others = [it for it in seen.suspended_by if it != lease and it not in before]
+            return f"engine {engine} is suspended by {', '.join(others)}" if others else None
+        case _:
+            return None
+
+
+def withdrawal(step: Step, seen: Found, *, lease: str) -> ResumeEngine | None:
+    """What takes the lease's own claim off an engine that somebody else suspended meanwhile (R29)."""
+    if isinstance(step, SuspendEngine) and isinstance(seen, FoundEngine) and lease in seen.suspended_by:
+        return ResumeEngine(host=step.host, engine=step.engine, start=False)
+    return None
+
+
+def unserved(seen: FoundRoute, engines: Mapping[str, FoundEngine]) -> str | None:
+    """Why a route that was left as it is has no target that serves, None when it has one (LEASE-11).
+
+    An upstream counts as serving, and so does an engine that is up or may be started by a request.
+    `engines` are those of the route, as they are seen; one that cannot be seen is missing.
+    """
+    if seen.profile is None:
+        return "it has no active profile"
+    if seen.upstreams or not seen.engines or any(_serves(engines.get(it)) for it in seen.engines):
+        return None
+    return f"{seen.profile} leads to {', '.join(_shown(it, engines.get(it)) for it in seen.engines)}"
+
+
+def _serves(engine: FoundEngine | None) -> bool:
+    return engine is not None and (engine.up or (not engine.suspended_by and engine.state != "failed"))
+
+
+def _shown(name: str, engine: FoundEngine | None) -> str:
+    if engine is None:
+        return f"{name}, which cannot be seen"
+    if engine.suspended_by:
+        return f"{name}, which is suspended by {', '.join(engine.suspended_by)}"
+    return f"{name}, which is {engine.state or 'down'}"
+
+
+def _put_away(engine: FoundEngine) -> bool:
+    """Suspended by somebody, and down: there is nothing to drain, stop or suspend."""
+    return bool(engine.suspended_by) and not engine.up
+
+
+def _misfit(step: Step, seen: Found) -> ValueError:
+    return ValueError(f"a step {step.kind} does not find {seen.kind}")

@@ -1,0 +1,213 @@
+"""`hostler mine`, `claim`, `renew`, `release`, `cancel`: what a holder does with a lease that there is.
+
+Decides words, exit codes and how long a command waits. What becomes of a lease is the head's decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from time import sleep
+from typing import Annotated, Final
+
+from cyclopts import Parameter
+
+from hostler.client import Client
+from hostler.client.drive import Ask, Pause, Steps, drive
+from hostler.client.lease import POLL_S, RELEASE_S, SLACK_S
+from hostler.client.machine import Machine
+from hostler.client.patience import patiently
+from hostler.client.saved import SavedLease
+from hostler.client.trust import ending
+from hostler.domain.errors import Ended, IllegalTransition, LeaseNotFound, NotYours, StaleGeneration
+from hostler.domain.lease import State
+from hostler.domain.values import format_duration, shorten
+from hostler.interfaces.cli import lease_text, requests
+from hostler.interfaces.cli.daemon import answer, at, to_head
+from hostler.interfaces.cli.failure import fail, usage
+from hostler.interfaces.cli.options import AsJson, Duration
+from hostler.interfaces.cli.output import say, say_json
+from hostler.interfaces.cli.own_leases import LEASES, Meant, drawer, forget, meant
+from hostler.interfaces.cli.reserve import printing
+from hostler.interfaces.cli.tables import say_table
+from hostler.interfaces.cli.waiting import Holder, holder, taking
+from hostler.wire.schedule import OneLease
+from hostler.wire.values import to_json
+
+REQUEST: Final = "rq_"
+"""How the id of a request begins; every other id is a lease's."""
+
+LeaseName = Annotated[
+    str | None,
+    Parameter(help="Its id or how that begins, or its resource; else $HOSTLER_LEASE, or your only one."),
+]
+Because = Annotated[
+    str, Parameter(show_default=False, help="Why you do this with another's lease. Operators only.")
+]
+Generation = Annotated[
+    int | None, Parameter(help="The generation that you mean, of another's lease.", show_default=False)
+]
+
+
+def mine(*, json: AsJson = False) -> int:
+    """Show what you have asked for: each lease and place with where it stands and the next command."""
+    with to_head() as client:
+        found = [_told(client, it) for it in drawer().list() if it.lease is not None]
+    told = [it for it in found if it is not None]
+    if json:
+        say_json({"leases": [to_json(one.lease) for one in told], "next": None})
+        return 0
+    rows = [row for one in told for row in lease_text.rows([one.lease], one.at)]
+    say_table(
+        lease_text.COLUMNS, rows, empty="You hold nothing and wait for nothing.", spare=lease_text.SPARE
+    )
+    return 0
+
+
+def _told(client: Client, it: SavedLease) -> OneLease | None:
+    """What the head says of a saved lease; one that is over is told this once, and forgotten."""
+    if it.url != client.address.url:
+        return None
+    try:
+        one = answer(client.get(at(LEASES, it.lease or "")), OneLease)
+    except LeaseNotFound:
+        forget(it)
+        return None
+    if State(one.lease.state).ended:
+        forget(it)
+    return one
+
+
+def claim(lease: LeaseName = None, /, *, json: AsJson = False) -> int:
+    """Take up an offer, and wait until the lease is active. Ctrl-C gives it back."""
+    with to_head() as client:
+        saved = meant(client, lease).saved
+        if saved is None:
+            raise NotYours(
+                what="Only who asked for a lease can claim it.", expected="`hostler mine` lists yours."
+            )
+        who = holder(client, quiet=json)
+        return taking(who, saved, _claimed(who, saved), printing(as_json=json), as_json=json)
+
+
+def _claimed(who: Holder, saved: SavedLease) -> Steps[OneLease]:
+    one = yield from who.leases.claim(saved)
+    return (yield from who.leases.follow(saved, one, told=who.shown.told))
+
+
+def renew(
+    lease: LeaseName = None,
+    /,
+    *,
+    time: Annotated[
+        Duration | None,
+        Parameter(name="--for", show_default=False, help="From now on; else the resource's default."),
+    ] = None,
+    json: AsJson = False,
+) -> int:
+    """Extend an active lease, or keep a place. It never shortens, and says what limited it."""
+    with to_head() as client:
+        which = meant(client, lease)
+        raw = client.post(_path(which, "renew"), {**which.proof(), "ttl_s": time, "claim": False})
+    if json:
+        say_json(raw)
+        return 0
+    found = answer(raw, OneLease)
+    granted = f"{format_duration(found.granted_s)} more. " if found.granted_s else ""
+    say(f"{granted}{lease_text.standing(found.lease, found.at)}.")
+    if found.lease.notice:
+        say(f"note: {shorten(found.lease.notice, 200)}")
+    return 0
+
+
+def release(
+    lease: LeaseName = None,
+    /,
+    *,
+    no_wait: Annotated[
+        bool, Parameter(name="--no-wait", negative="", show_default=False, help="Print its id and return.")
+    ] = False,
+    abandon: Annotated[
+        bool,
+        Parameter(
+            negative="", show_default=False, help="Free a stuck lease without putting back. Operators only."
+        ),
+    ] = False,
+    because: Because = "",
+    generation: Generation = None,
+    json: AsJson = False,
+) -> int:
+    """Give a lease back, and wait until everything is put back and seen to be. Exit 73 when it is stuck."""
+    if abandon and not because:
+        return usage(
+            "--abandon needs --because TEXT.", "It is kept with what was not put back.", as_json=json
+        )
+    with to_head() as client:
+        which = meant(client, lease)
+        body = {**which.proof(generation=generation, because=because), "abandon": abandon}
+        one = drive(client, _until_over(which, "release", body, wait=not no_wait), sleep)
+    return _ended(which, one, as_json=json, wait=not no_wait)
+
+
+def cancel(
+    id_: Annotated[
+        str, Parameter(name="id", help="A lease's or a request's; `hostler mine`, `hostler requests`.")
+    ],
+    /,
+    *,
+    because: Because = "",
+    generation: Generation = None,
+    json: AsJson = False,
+) -> int:
+    """Call off a lease, whatever its state, or end a request with an error frame."""
+    if id_.startswith(REQUEST):
+        return requests.cancel(id_, json=json)
+    with to_head() as client:
+        which = meant(client, id_)
+        body = which.proof(generation=generation, because=because)
+        one = drive(client, _until_over(which, "cancel", body, wait=True), sleep)
+    return _ended(which, one, as_json=json, wait=True)
+
+
+def _path(which: Meant, verb: str) -> str:
+    return at(LEASES, which.id, verb)
+
+
+def _until_over(which: Meant, verb: str, body: Mapping[str, object], *, wait: bool) -> Steps[OneLease]:
+    """The lease once it is over or stuck; without `wait` as it is at once.
+
+    Asking again is harmless (R38); it is not done once the lease is stuck, which would try anew. A head that
+    goes away meanwhile is ridden out for a minute, one that is away from the start is not.
+    """
+    machine, longest, patience_s = Machine(), POLL_S if wait else 0.0, 0.0
+    asked = Ask(path=_path(which, verb), body={**body, "wait_s": longest}, timeout_s=longest + SLACK_S)
+    while True:
+        began = machine.elapsed()
+        try:
+            got = yield from patiently(asked, machine, patience_s)
+        except (Ended, IllegalTransition, StaleGeneration):
+            got = yield from patiently(Ask(path=at(LEASES, which.id)), machine, patience_s)
+            if not State(answer(got.value, OneLease).lease.state).ended:
+                raise
+        one = answer(got.value, OneLease)
+        if not wait or State(one.lease.state).ended or one.lease.state == State.STUCK:
+            return one
+        patience_s = RELEASE_S
+        if machine.elapsed() - began < 1.0:
+            yield Pause(seconds=1.0)
+
+
+def _ended(which: Meant, found: OneLease, *, as_json: bool, wait: bool) -> int:
+    it = found.lease
+    if State(it.state).ended and which.saved is not None:
+        forget(which.saved)
+    if it.state == State.STUCK and wait:
+        return fail(ending(found), as_json=as_json)
+    if as_json:
+        say_json(to_json(found))
+    elif not wait:
+        say(it.id)
+    else:
+        say(f"{lease_text.standing(it, found.at)}.")
+        for text in lease_text.drift(it):
+            say(text)
+    return 0

@@ -1,0 +1,158 @@
+"""Waiting for a lease: shown while it lasts, and given back when it is interrupted (LEASE-25, R94, R95).
+
+Decides what is shown and how each end is told (INTERFACE-4). In which order the head is asked, and how a head
+that is away is ridden out, is `hostler.client.lease`'s.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import sleep
+from typing import Final, TypeVar
+
+from hostler.client import Client
+from hostler.client.address import state_dir
+from hostler.client.drive import Ask, Pause, Steps, drive
+from hostler.client.lease import Leases
+from hostler.client.patience import passes
+from hostler.client.saved import SavedLease, saved_leases
+from hostler.domain.errors import Refusal, WaitTimedOut
+from hostler.domain.values import shorten
+from hostler.interfaces.cli import lease_text
+from hostler.interfaces.cli.failure import WAIT_TIMED_OUT, fail
+from hostler.interfaces.cli.output import on_terminal
+from hostler.interfaces.cli.signals import Interruptible, Signalled, interruptible
+from hostler.wire.schedule import OneLease
+
+T = TypeVar("T")
+
+GIVING_BACK: Final = "\ninterrupted: giving back; once more to leave at once\n"
+_CLEAR_LINE: Final = "\r\x1b[K"
+
+
+@dataclass(eq=False, slots=True)
+class Shown:
+    """What is shown while a command waits: one line that changes on a terminal, else a line per change.
+
+    On stderr: stdout is the answer's. `quiet` shows nothing, as with --json.
+    """
+
+    quiet: bool = False
+    said: str = ""
+    live: bool = field(default_factory=lambda: on_terminal(sys.stderr))
+
+    def told(self, one: OneLease) -> None:
+        """Where the lease stands now, unless it is active: that is the answer itself."""
+        if one.lease.state != "active":
+            self.say(lease_text.standing(one.lease, one.at))
+
+    def trouble(self, refusal: Refusal) -> None:
+        """The head is away; the place is kept and asked for again (R94)."""
+        self.say(f"{shorten(str(refusal), 200)} Trying again.")
+
+    def say(self, text: str) -> None:
+        """Show `text` when it is not what is shown already."""
+        if self.quiet or text == self.said:
+            return
+        self.said = text
+        sys.stderr.write(f"{_CLEAR_LINE}{text}" if self.live else f"{text}\n")
+        sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Take the changing line away, before anything else is printed."""
+        if self.live and self.said and not self.quiet:
+            sys.stderr.write(_CLEAR_LINE)
+            sys.stderr.flush()
+        self.said = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """This user at the head: the connection, and the leases that this user keeps on disk."""
+
+    client: Client
+    leases: Leases
+    shown: Shown
+
+    def do(self, steps: Steps[T]) -> T:
+        """Do the steps, showing when the head is away."""
+        try:
+            return drive(self.client, _watched(steps, self.shown), sleep)
+        finally:
+            self.shown.clear()
+
+    def give_back(self, saved: SavedLease) -> None:
+        """Give back what that request may have made, if its steps have not done so themselves."""
+        if self.leases.files.get(saved.request_id) is None:
+            return
+        try:
+            self.do(self.leases.give_back(saved))
+        except Refusal as refusal:
+            self.shown.say(f"It could not be given back: {shorten(str(refusal), 200)}")
+
+
+def holder(client: Client, *, quiet: bool = False) -> Holder:
+    """This user, at the head that `client` speaks to."""
+    leases = Leases(files=saved_leases(state_dir(os.environ)), url=client.address.url)
+    return Holder(client=client, leases=leases, shown=Shown(quiet=quiet))
+
+
+def taking(
+    holder: Holder,
+    saved: SavedLease,
+    steps: Steps[OneLease],
+    got: Callable[[OneLease, Interruptible], int],
+    *,
+    as_json: bool,
+) -> int:
+    """The exit code of a command that takes a lease: `got` tells what was had, everything else is told here.
+
+    A signal before `got` is done with it gives back what was taken, unless it said that it keeps it.
+    """
+    with interruptible("" if as_json else GIVING_BACK) as signals:
+        try:
+            return got(holder.do(steps), signals)
+        except WaitTimedOut as late:
+            return fail(late, as_json=as_json, code=WAIT_TIMED_OUT)
+        except Signalled as signalled:
+            if signals.count == 1:
+                # The steps gave back what they had; what came between them and here is given back now.
+                holder.give_back(saved)
+            _tell_interrupted(holder, saved, as_json=as_json)
+            return signalled.code
+        except OSError:
+            # Nobody reads what was to be printed: who asked never heard of the lease.
+            holder.give_back(saved)
+            raise
+
+
+def _tell_interrupted(holder: Holder, saved: SavedLease, *, as_json: bool) -> None:
+    if as_json:
+        return
+    left = holder.leases.files.get(saved.request_id) is not None
+    rest = "`hostler mine` shows what is left of it" if left else "the place was given back"
+    print(f"interrupted: {rest}", file=sys.stderr)
+
+
+def _watched(steps: Steps[T], shown: Shown) -> Steps[T]:
+    """The same steps, each passing failure of a call shown."""
+    sent: object = None
+    error: BaseException | None = None
+    while True:
+        try:
+            step: Ask | Pause = steps.send(sent) if error is None else steps.throw(error)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+        sent, error = None, None
+        try:
+            sent = yield step
+        except Refusal as refusal:
+            if passes(refusal):
+                shown.trouble(refusal)
+            error = refusal
+        except BaseException as signalled:  # noqa: BLE001 - thrown into the steps, which give back
+            error = signalled

@@ -1,0 +1,29 @@
+"""The schedule, as a node answers for it that does not own it (R2, R3).
+
+Decides nothing: every call is refused `not_head`, naming who owns the schedule. Asks nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from hostler.domain.errors import NotHead
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elsewhere:
+    """`ScheduleApi`, `JobsApi` and `HistoryApi` of a host that is not among `head`, the schedule's owners."""
+
+    head: Sequence[str]
+    here: str
+
+    async def refuse(self, *_: object, **__: object) -> NoReturn:
+        """What every call comes to: refused `not_head`."""
+        raise NotHead(head=" or ".join(self.head), here=self.here)
+
+    reserve = renew = release = cancel = claim = register = lease = leases = refuse
+    resources = why = fence = fence_now = refuse
+    start = update = finish = job = jobs = refuse
+    read = backup = recover = refuse

@@ -1,0 +1,111 @@
+"""A store that went back: nodes know fence numbers that it never gave out (LEASE-8, F25).
+
+Decides that the schedule goes on in a new epoch then, and that what the nodes did for leases which the store
+does not know is imported as stuck: held until a release puts it back. Nothing is granted before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hostler.domain.events import Event
+from hostler.domain.fleet import frozen
+from hostler.domain.lease import Abandoned, Interrupted, Lease, LeaseId, State, UndoBegun
+from hostler.domain.lease_machine import opened
+from hostler.domain.values import Priority
+from hostler.services.lease_changes import change, recorded
+from hostler.services.needs import Clock, Ids
+from hostler.services.schedule_needs import Node, NodeMemory, Remembered, ScheduleStore, Tx
+
+WHY = "the schedule went back, and this is what its node remembers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoingBack:
+    """Looks before the first grant whether the nodes are ahead of the store."""
+
+    store: ScheduleStore
+    nodes: Mapping[str, Node]
+    clock: Clock
+    ids: Ids
+
+    async def epochs(self) -> Sequence[str]:
+        """The epochs that the nodes know: a new one sorts after them."""
+        memories = [await node.memory() for node in self.nodes.values()]
+        return [it.highest.epoch for it in memories if it.highest is not None]
+
+    async def look(self) -> Sequence[Lease]:
+        """Compare; the leases that were imported as stuck. Refuses `schedule_unavailable`."""
+        memories = [await node.memory() for node in self.nodes.values()]
+        return await self.store.write(lambda tx: self._look(tx, memories))
+
+    def _look(self, tx: Tx, memories: Sequence[NodeMemory]) -> Sequence[Lease]:
+        meta = tx.meta()
+        known = [it.highest for it in memories if it.highest is not None]
+        ahead = [it for it in known if it.order > (meta.epoch, meta.generation)]
+        if ahead:
+            highest = max(ahead, key=lambda it: it.order)
+            epoch = later(self.ids.new, max(meta.epoch, highest.epoch))
+            tx.begin_epoch(epoch, max(it.generation for it in ahead))
+            tx.record(
+                Event(
+                    type="schedule_recovered",
+                    at=self.clock.now(),
+                    message="The store went back: nodes know later grants than it does. It has a new epoch.",
+                    facts=frozen({"epoch": epoch, "before": meta.epoch}),
+                    priority=Priority.URGENT,
+                )
+            )
+        return [self._imported(tx, it) for memory in memories for it in memory.leases if self._lost(tx, it)]
+
+    def _lost(self, tx: Tx, it: Remembered) -> bool:
+        """Whether the store does not know the lease as one that holds: it never did, or not yet."""
+        known = tx.lease(LeaseId(it.lease))
+        return known is None or known.state.waits
+
+    def _imported(self, tx: Tx, it: Remembered) -> Lease:
+        """The lease as the node remembers it, stuck; whoever has its resources in the old store is over."""
+        now = self.clock.moment()
+        for cover in it.covers:
+            other = tx.holder(cover)
+            if other is not None:
+                self._outlived(tx, other)
+        before = tx.lease(LeaseId(it.lease))
+        lease = Lease(
+            id=LeaseId(it.lease),
+            resource=it.resource,
+            covers=it.covers,
+            holder=it.holder,
+            key=it.key,
+            secret=before.secret if before is not None else "",
+            request_id=before.request_id if before is not None else f"imported {it.lease}",
+            digest=before.digest if before is not None else "",
+            number=before.number if before is not None else 0,
+            state=State.ACTIVATING,
+            created=now,
+            ttl_s=None,
+            fence=it.fence,
+            plan=tuple(entry.step for entry in it.entries),
+        )
+        put = recorded(tx, opened(tx.put(lease), now)).lease
+        if not tx.journal(put.id):
+            for entry in it.entries:
+                tx.begin(entry)
+                tx.mark(put.id, entry.n, entry.state, entry.note)
+        return change(tx, put, Interrupted(why=WHY), now).lease
+
+    def _outlived(self, tx: Tx, other: Lease) -> None:
+        """A lease of the old store whose resources were granted again since: it ended, the store forgot."""
+        now = self.clock.moment()
+        if other.state in (State.ACTIVE, State.STUCK):
+            other = change(tx, other, UndoBegun(ending=State.RELEASED, why=WHY), now).lease
+        if other.state in (State.ACTIVATING, State.RELEASING):
+            other = change(tx, other, Interrupted(why=WHY), now).lease
+        change(tx, other, Abandoned(because=WHY, unverified=()), now)
+
+
+def later(new: Callable[[str], str], highest: str) -> str:
+    """A fresh epoch that sorts after `highest`, whatever the clock says."""
+    fresh = new("ep")
+    return fresh if fresh > highest else f"{highest}_{fresh.partition('_')[2]}"

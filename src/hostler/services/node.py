@@ -1,0 +1,230 @@
+"""This host as a node: what leases do here, one fenced operation at a time (NODE-1, LEASE-8, LEASE-10).
+
+Decides that an old fence number is refused, that a repeat is answered from its receipt, and which service
+does which kind of step. In which order steps come, what they found and what is undone is the runner's.
+Nothing here looks at the guard: an operation is the lease itself (LEASE-15).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hostler.domain.errors import InvalidRequest, Refusal, StepFailed
+from hostler.domain.fence import Fence
+from hostler.domain.holding import HOLD, Holding
+from hostler.domain.plan import text
+from hostler.domain.step import (
+    CallWebhook,
+    Found,
+    FoundHold,
+    FoundNothing,
+    HoldHost,
+    Operation,
+    PointRoute,
+    RemoveHold,
+    RunCommand,
+    UndoCommand,
+    UndoWebhook,
+)
+from hostler.services.guard_files import GuardFiles
+from hostler.services.lanes import heard
+from hostler.services.lease_processes import LeaseProcesses
+from hostler.services.needs import Clock
+from hostler.services.node_commands import NodeCommands
+from hostler.services.node_engines import NodeEngines
+from hostler.services.node_hold import NodeHold
+from hostler.services.node_routes import NodeRoutes
+from hostler.services.receipts import Receipts
+from hostler.services.schedule_needs import NodeMemory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalNode:
+    """`Node` for the host that this daemon runs on. `running` are the operations under way, by id."""
+
+    host: str
+    engines: NodeEngines
+    routes: NodeRoutes
+    hold: NodeHold
+    commands: NodeCommands
+    receipts: Receipts
+    processes: LeaseProcesses
+    files: GuardFiles
+    clock: Clock
+    running: dict[str, tuple[Operation, asyncio.Task[None]]] = field(default_factory=dict)
+
+    # ------------------------------------------------------------ the Node
+
+    async def preflight(self, operation: Operation) -> None:
+        """See `Node.preflight`."""
+        self._here(operation)
+        await self.receipts.check(operation, self._holder)
+        match operation.step:
+            case HoldHost():
+                self.hold.preflight(operation)
+            case PointRoute() as step:
+                self.routes.preflight(step)
+            case RunCommand() as step:
+                self.commands.preflight(step)
+            case RemoveHold() | UndoCommand() | CallWebhook() | UndoWebhook():
+                return
+            case step:
+                await self.engines.preflight(operation, step)
+
+    async def observe(self, operation: Operation) -> Found:
+        """See `Node.observe`."""
+        self._here(operation)
+        await self.receipts.check(operation, self._holder)
+        match operation.step:
+            case HoldHost() | RemoveHold():
+                found: FoundHold = self.hold.observe()
+                return found
+            case PointRoute() as step:
+                return self.routes.observe(step)
+            case (RunCommand() | UndoCommand()) as step:
+                return await self.commands.observe(step)
+            case CallWebhook() | UndoWebhook():
+                return FoundNothing()
+            case step:
+                return await self.engines.observe(operation, step)
+
+    async def perform(self, operation: Operation) -> None:
+        """See `Node.perform`. Who asks may leave: what was begun is ended, and a repeat joins it."""
+        self._here(operation)
+        known = self.running.get(operation.id)
+        if known is not None and known[0] == operation:
+            task = known[1]
+        else:
+            task = asyncio.create_task(self._perform(operation))
+            task.add_done_callback(heard)
+            self.running[operation.id] = operation, task
+            task.add_done_callback(lambda _: self._over(operation.id, task))
+        await asyncio.shield(task)
+
+    async def verify(self, operation: Operation) -> str | None:
+        """See `Node.verify`."""
+        self._here(operation)
+        await self.receipts.check(operation, self._holder)
+        match operation.step:
+            case HoldHost():
+                return self.hold.verify(operation.lease, held=True)
+            case RemoveHold():
+                return self.hold.verify(operation.lease, held=False)
+            case PointRoute() as step:
+                return self.routes.verify(step)
+            case (RunCommand() | UndoCommand()) as step:
+                return await self.commands.verify(step)
+            case CallWebhook() | UndoWebhook():
+                return None
+            case step:
+                return await self.engines.verify(operation, step)
+
+    async def end_processes(self, lease: str) -> Sequence[str]:
+        """See `Node.end_processes`."""
+        return await self.processes.end(lease)
+
+    async def raise_fence(self, fence: Fence | None) -> None:
+        """See `Node.raise_fence`. Refuses `store_full`: it is up all the same, until a restart."""
+        await self.files.raise_fence(fence)
+
+    async def adopt(self, held: Mapping[str, Holding]) -> None:
+        """See `Node.adopt`. Refuses `store_full`: they are held all the same, until a restart."""
+        await self.files.adopt(held)
+        await self.upkeep()
+
+    # ------------------------------------------------------------ beside it
+
+    async def register(self, lease: str, pid: int, start_ticks: int) -> None:
+        """A process group of this host that works under the lease, and ends with it (JOB-5).
+
+        Refuses `invalid_request` for a process that leads no group, or is an engine's.
+        """
+        lanes = self.engines.engines.lanes.by_id.values()
+        if any(it.run is not None and pid in (it.run.pid, it.run.supervisor_pid) for it in lanes):
+            raise InvalidRequest(
+                what=f"Process {pid} is an engine's.", expected="Register a process of yours.", where="pid"
+            )
+        await self.processes.register(lease, pid, start_ticks)
+
+    async def upkeep(self) -> None:
+        """What this host does for its leases, again and again: the hold record keeps its end (HOLD-11)."""
+        holding = self.files.guard.holding(HOLD, self.host)
+        if holding is not None:
+            await self.hold.keep(holding)
+
+    async def memory(self) -> NodeMemory:
+        """See `Node.memory`."""
+        return await self.receipts.remembered(self.files.guard.posts.held)
+
+    # ------------------------------------------------------------ one operation
+
+    async def _perform(self, operation: Operation) -> None:
+        await self.receipts.admit(operation, self._holder)
+        past = await self.receipts.begin(operation)
+        if past is not None and past.ended:
+            if past.refusal is not None:
+                raise past.refusal
+            return
+        # A bug, or the daemon's end, leaves it begun. A repeat goes on: every step looks before it acts.
+        try:
+            await self._bounded(operation)
+        except Refusal as refusal:
+            await self.receipts.end(operation, refusal)
+            raise
+        await self.receipts.end(operation, None)
+
+    async def _bounded(self, operation: Operation) -> None:
+        """Do it and see it hold, within its deadline."""
+        work = asyncio.ensure_future(self._work(operation))
+        timer = asyncio.ensure_future(self.clock.sleep(operation.deadline_s))
+        try:
+            await asyncio.wait({work, timer}, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                raise StepFailed(
+                    step=text(operation.step), why=f"it was not done within {operation.deadline_s:.0f} s"
+                )
+            work.result()
+        finally:
+            timer.cancel()
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+
+    async def _work(self, operation: Operation) -> None:
+        await self._doing(operation)
+        seen = await self.verify(operation)
+        if seen is not None:
+            raise StepFailed(step=text(operation.step), why=seen)
+
+    async def _doing(self, operation: Operation) -> None:
+        match operation.step:
+            case HoldHost() as step:
+                await self.hold.write(operation, step)
+            case RemoveHold():
+                await self.hold.remove(operation)
+            case PointRoute() as step:
+                await self.routes.point(operation, step)
+            case (RunCommand() | UndoCommand()) as step:
+                await self.commands.run(step)
+            case (CallWebhook() | UndoWebhook()) as step:
+                await self.commands.call(operation, step)
+            case step:
+                await self.engines.perform(operation, step)
+
+    def _here(self, operation: Operation) -> None:
+        if operation.step.host != self.host:
+            raise InvalidRequest(
+                what=f"This is the node of {self.host}, not of {operation.step.host}.",
+                expected="Ask the node of the step's host.",
+                where="host",
+            )
+
+    def _holder(self, resource: str) -> str:
+        held = self.files.guard.posts.held.values()
+        return next((it.holder for it in held if it.resource == resource), "")
+
+    def _over(self, id_: str, task: asyncio.Task[None]) -> None:
+        known = self.running.get(id_)
+        if known is not None and known[1] is task:
+            del self.running[id_]

@@ -1,0 +1,252 @@
+"""Receipts: which operations this node began and ended, and the highest fence numbers (NODE-1, LEASE-8).
+
+Decides when an operation is stale, and what a repeat is answered. A receipt is on disk before the effect and
+again after it; a repeat of an ended one is answered from it, of a begun one is looked at and gone on with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+
+from hostler.domain.errors import IdempotencyConflict, Refusal, StaleGeneration, StoreFull
+from hostler.domain.holding import Holding
+from hostler.domain.journal import Entry, EntryState
+from hostler.domain.step import FenceNumber, Operation
+from hostler.domain.values import rfc3339
+from hostler.services.needs import Clock
+from hostler.services.node_needs import Records
+from hostler.services.schedule_needs import NodeMemory, Remembered
+from hostler.wire.refusals import error_of
+from hostler.wire.steps import found_from_json, plain, step_from_json
+from hostler.wire.told import refusal_from
+
+FENCES: Final = "fences"
+KEPT: Final = timedelta(days=7)
+MOST: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """What became of an operation that was begun before. `refusal` None: it was done."""
+
+    ended: bool
+    refusal: Refusal | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipts:
+    """The receipts of one node. `known` are the highest fence numbers by resource, once they were read."""
+
+    records: Records
+    clock: Clock
+    known: dict[str, FenceNumber] = field(default_factory=dict)
+    read: asyncio.Event = field(default_factory=asyncio.Event)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def check(self, operation: Operation, holder: Callable[[str], str] = lambda _: "") -> None:
+        """Refuse `stale_generation` for a fence number below the highest accepted; keep nothing.
+
+        One that was never granted (generation 0) has no number to compare. `holder` names who has a resource.
+        """
+        async with self.lock:
+            await self._recall()
+        self._refuse(operation, holder)
+
+    async def admit(self, operation: Operation, holder: Callable[[str], str] = lambda _: "") -> None:
+        """As `check`, and the number is the highest from now on, durably. Refuses `store_full`."""
+        async with self.lock:
+            await self._recall()
+            self._refuse(operation, holder)
+            number = operation.fence
+            higher = {name: number for name in operation.covers if self._below(name, number)}
+            if not higher:
+                return
+            after = {**self.known, **higher}
+            await self._save(FENCES, {name: _number(it) for name, it in after.items()})
+            self.known.update(higher)
+
+    def _below(self, resource: str, number: FenceNumber) -> bool:
+        known = self.known.get(resource)
+        return known is None or known.order < number.order
+
+    def _refuse(self, operation: Operation, holder: Callable[[str], str]) -> None:
+        number = operation.fence
+        if number.generation == 0:
+            return
+        for name in operation.covers:
+            known = self.known.get(name)
+            if known is not None and number.order < known.order:
+                raise StaleGeneration(
+                    resource=name,
+                    given=number.generation,
+                    present=known.generation,
+                    holder=holder(name) or "nobody",
+                )
+
+    async def _recall(self) -> None:
+        if not self.read.is_set():
+            self.known.update(await asyncio.to_thread(self._fences))
+            self.read.set()
+
+    def _fences(self) -> Mapping[str, FenceNumber]:
+        """The numbers that were kept; where they cannot be read, those of the receipts: no old one passes."""
+        try:
+            found = self.records.load(FENCES)
+        except ValueError:
+            found = None
+            told = list(map(self._covered, self.records.names()))
+        else:
+            told = [{name: _read(it) for name, it in (found or {}).items()}]
+        highest: dict[str, FenceNumber] = {}
+        for numbers in told:
+            for name, number in numbers.items():
+                if number is not None and (name not in highest or highest[name].order < number.order):
+                    highest[name] = number
+        return highest
+
+    def _covered(self, name: str) -> Mapping[str, FenceNumber | None]:
+        try:
+            found = self.records.load(name) or {}
+        except ValueError:
+            return {}
+        covers, number = found.get("covers"), _read(found.get("fence"))
+        return dict.fromkeys(covers, number) if isinstance(covers, list) else {}
+
+    # ------------------------------------------------------------ what it remembers
+
+    async def remembered(self, held: Mapping[str, Holding]) -> NodeMemory:
+        """What the receipts say of the leases that hold something here, and the highest number accepted."""
+        async with self.lock:
+            await self._recall()
+        highest = max(self.known.values(), key=lambda it: it.order, default=None)
+        leases = {it.lease: it for it in held.values()}
+        rows = await asyncio.to_thread(self._rows, frozenset(leases))
+        found = [self._lease(holding, rows.get(id_, [])) for id_, holding in sorted(leases.items())]
+        return NodeMemory(highest=highest, leases=tuple(it for it in found if it is not None))
+
+    def _rows(self, leases: frozenset[str]) -> Mapping[str, list[tuple[str, Mapping[str, object]]]]:
+        """The receipts of these leases, by lease, each with its id."""
+        rows: dict[str, list[tuple[str, Mapping[str, object]]]] = {}
+        for name in self.records.names():
+            found = None if name == FENCES else self._load(name)
+            lease = None if found is None else found.get("lease")
+            if found is not None and isinstance(lease, str) and lease in leases:
+                rows.setdefault(lease, []).append((name, found))
+        return rows
+
+    def _lease(self, holding: Holding, rows: list[tuple[str, Mapping[str, object]]]) -> Remembered | None:
+        """The lease with what it did and has not undone, as journal entries; None when nothing is known."""
+        undone = {_number_of(name) for name, row in rows if _is_undo(name) and _worked(row)}
+        entries: list[Entry] = []
+        fence: FenceNumber | None = None
+        covers: tuple[str, ...] = ()
+        for name, row in rows:
+            number, given = _read(row.get("fence")), row.get("covers")
+            if number is not None and (fence is None or fence.order < number.order):
+                fence = number
+                covers = tuple(map(str, given)) if isinstance(given, list) else ()
+            if _is_undo(name) or row.get("found") is None:
+                continue
+            n = _number_of(name)
+            state = EntryState.UNDONE if n in undone else EntryState.BEGUN
+            step, found = step_from_json(row.get("step")), found_from_json(row.get("found"))
+            entries.append(Entry(lease=holding.lease, n=n, step=step, found=found, state=state))
+        if fence is None:
+            return None
+        return Remembered(
+            lease=holding.lease,
+            resource=holding.resource,
+            holder=holding.holder,
+            key=holding.key,
+            fence=fence,
+            covers=covers,
+            entries=tuple(sorted(entries, key=lambda it: it.n)),
+        )
+
+    # ------------------------------------------------------------ one operation
+
+    async def begin(self, operation: Operation) -> Past | None:
+        """Write that it begins; what is known of it when it is a repeat, None when it is new.
+
+        Refuses, before any effect, `store_full`, and `idempotency_conflict` for the id of another operation.
+        """
+        found = await asyncio.to_thread(self._load, operation.id)
+        if found is None:
+            await self._save(operation.id, self._receipt(operation))
+            return None
+        if any(found.get(key) != value for key, value in _what(operation).items()):
+            raise IdempotencyConflict(key=operation.id)
+        if found.get("ended") is None:
+            return Past(ended=False)
+        error = found.get("refusal")
+        return Past(ended=True, refusal=None if error is None else refusal_from(error))
+
+    async def end(self, operation: Operation, refusal: Refusal | None) -> None:
+        """Write how it ended. A receipt that cannot be written stays begun: a repeat looks, and goes on."""
+        told = None if refusal is None else error_of(refusal)
+        receipt = {**self._receipt(operation), "ended": rfc3339(self.clock.now()), "refusal": told}
+        try:
+            await self._save(operation.id, receipt)
+        except StoreFull:
+            return
+        before = self.clock.now() - KEPT
+        await asyncio.to_thread(self.records.prune, before=before, most=MOST, spare=frozenset({FENCES}))
+
+    def _load(self, name: str) -> Mapping[str, object] | None:
+        """The receipt; one that cannot be read is none: its steps look before they act."""
+        try:
+            return self.records.load(name)
+        except ValueError:
+            return None
+
+    def _receipt(self, operation: Operation) -> dict[str, object]:
+        found = None if operation.found is None else dict(plain(operation.found))
+        begun = rfc3339(self.clock.now())
+        return {**_what(operation), "found": found, "begun": begun, "ended": None, "refusal": None}
+
+    async def _save(self, name: str, value: Mapping[str, object]) -> None:
+        try:
+            await asyncio.to_thread(self.records.save, name, value)
+        except OSError as error:
+            raise StoreFull(file=f"receipts/{name}.json", why=error.strerror or str(error)) from error
+
+
+def _is_undo(name: str) -> bool:
+    """Whether the id of an operation is an undo's: `<lease>.<generation>.u<n>.<run>`."""
+    return name.split(".")[2].startswith("u")
+
+
+def _number_of(name: str) -> int:
+    """The number of the step in the plan, by the id of its operation or of its undo's."""
+    return int(name.split(".")[2].removeprefix("u"))
+
+
+def _worked(row: Mapping[str, object]) -> bool:
+    return row.get("ended") is not None and row.get("refusal") is None
+
+
+def _what(operation: Operation) -> dict[str, object]:
+    """What makes an operation the same one: all but its times and texts."""
+    return {
+        "lease": operation.lease,
+        "fence": _number(operation.fence),
+        "covers": list(operation.covers),
+        "step": dict(plain(operation.step)),
+    }
+
+
+def _number(number: FenceNumber) -> dict[str, object]:
+    return {"epoch": number.epoch, "generation": number.generation}
+
+
+def _read(found: object) -> FenceNumber | None:
+    if not isinstance(found, Mapping):
+        return None
+    epoch, generation = found.get("epoch"), found.get("generation")
+    if not isinstance(epoch, str) or not isinstance(generation, int):
+        return None
+    return FenceNumber(epoch=epoch, generation=generation)

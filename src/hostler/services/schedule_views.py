@@ -1,0 +1,291 @@
+"""Leases and resources as they are told: one place where rows become what people and programs see.
+
+Decides the words of `why` and `notice`, and what is counted from now on. Changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from hostler.domain import plan
+from hostler.domain.errors import Refusal
+from hostler.domain.fence import Fence, counted
+from hostler.domain.fleet import Fleet
+from hostler.domain.journal import Entry
+from hostler.domain.lease import Lease, State
+from hostler.domain.lease_due import limited
+from hostler.domain.moment import Moment, left, shown
+from hostler.domain.queue import place_of
+from hostler.domain.resource import Resource
+from hostler.domain.values import format_duration, rfc3339, shorten
+from hostler.services.scene import Scene
+from hostler.wire.schedule import (
+    Condition,
+    FenceView,
+    LeaseView,
+    ResourceView,
+    StepView,
+    StuckView,
+    WhyResource,
+)
+
+ENDINGS = {
+    State.RELEASED: "it was released",
+    State.EXPIRED: "its time was up",
+    State.FAILED: "its activation failed, and everything was put back",
+    State.CANCELLED: "it was called off",
+    State.LAPSED: "nobody took it up",
+}
+
+
+def lease_view(
+    lease: Lease,
+    scene: Scene,
+    *,
+    journal: Sequence[Entry] = (),
+    jobs: Sequence[str] = (),
+) -> LeaseView:
+    """One lease."""
+    now, counts = scene.now, counted(scene.fence, scene.now)
+    resource = scene.fleet.resources.get(lease.resource)
+    queue = scene.line(lease)
+    waits = lease.state is State.QUEUED
+    blocker = scene.in_the_way(lease) if lease.state.waits else None
+    return LeaseView(
+        id=lease.id,
+        resource=lease.resource,
+        title=resource.title if resource is not None else "",
+        covers=lease.covers,
+        holder=lease.holder,
+        key=lease.key,
+        reason=lease.reason,
+        state=lease.state,
+        number=lease.number,
+        priority=lease.priority,
+        created_at=rfc3339(lease.created.at),
+        epoch=lease.fence.epoch if lease.fence else None,
+        generation=lease.fence.generation if lease.fence else None,
+        ttl_s=lease.ttl_s,
+        indefinite=lease.ttl_s is None,
+        place=place_of(lease, queue) if waits else None,
+        place_expires_in_s=_left(lease.place, counts) if waits else None,
+        offer_expires_in_s=_left(lease.offer, counts) if lease.state is State.OFFERED else None,
+        earliest_at=_earliest(lease, scene, queue),
+        held_by=blocker.holder if blocker is not None else None,
+        held_until=until_of(blocker, now) if blocker is not None else None,
+        start_at=rfc3339(lease.slot.start) if lease.slot else None,
+        end_at=rfc3339(lease.slot.end) if lease.slot else None,
+        activated_at=rfc3339(lease.activated.at) if lease.activated else None,
+        expires_at=_at(lease.expires, now),
+        expires_in_s=_left(lease.expires, counts),
+        hard_at=_at(lease.hard, now),
+        hard_in_s=_left(lease.hard, counts),
+        limited_by=limited(lease, counts),
+        why=why_of(lease, scene, blocker, queue),
+        notice=notice_of(lease, resource, now),
+        ended_at=rfc3339(lease.ended.at) if lease.ended else None,
+        ending=lease.ending,
+        drift=lease.drift,
+        stuck=None
+        if lease.failing is None
+        else StuckView(
+            n=lease.failing.n, step=lease.failing.step, wanted=lease.failing.wanted, seen=lease.failing.seen
+        ),
+        steps=steps_of(lease, journal),
+        jobs=tuple(jobs),
+        seq=lease.seq,
+    )
+
+
+def _at(deadline: Moment | None, now: Moment) -> str | None:
+    return None if deadline is None else rfc3339(shown(deadline, now))
+
+
+def _left(deadline: Moment | None, now: Moment) -> int | None:
+    return None if deadline is None else max(0, round(left(deadline, now)))
+
+
+def until_of(lease: Lease, now: Moment) -> str:
+    """Until when a lease may hold what it has, as RFC 3339; `unknown` where nothing says."""
+    end = lease.expires or lease.hard
+    return rfc3339(shown(end, now)) if end is not None else "unknown"
+
+
+def steps_of(lease: Lease, journal: Sequence[Entry]) -> tuple[StepView, ...]:
+    """The plan, each step with how far it is."""
+    known = {entry.n: entry for entry in journal}
+    return tuple(
+        StepView(
+            n=n,
+            host=step.host,
+            text=plan.text(step),
+            state=known[n].state if n in known else "planned",
+            note=known[n].note if n in known else "",
+        )
+        for n, step in enumerate(lease.plan, start=1)
+    )
+
+
+def why_of(lease: Lease, scene: Scene, blocker: Lease | None, queue: Sequence[Lease]) -> str:
+    """One sentence: what it waits for, what it does, why it is over (LEASE-23)."""
+    match lease.state:
+        case State.QUEUED:
+            return _why_queued(lease, scene, blocker, queue)
+        case State.SCHEDULED:
+            return f"it is booked from {rfc3339(lease.slot.start)} on" if lease.slot else "it is booked"
+        case State.OFFERED:
+            return "it is its turn: claim it before the offer lapses"
+        case State.ACTIVATING:
+            return "its steps are being done" if not lease.cancelled else "it is being called off"
+        case State.ACTIVE:
+            return "it is held"
+        case State.RELEASING:
+            return "what it did is being put back" + (f": {lease.cause}" if lease.cause else "")
+        case State.STUCK:
+            return f"it could not be put back: {lease.cause}"
+        case _:
+            return ENDINGS[lease.state] + (f": {lease.cause}" if lease.cause else "")
+
+
+def _why_queued(lease: Lease, scene: Scene, blocker: Lease | None, queue: Sequence[Lease]) -> str:
+    place = place_of(lease, queue)
+    if blocker is not None and blocker.state is State.STUCK:
+        return f"place {place}: the lease of {shorten(blocker.holder)} on {blocker.resource} is stuck"
+    if blocker is not None:
+        until = until_of(blocker, scene.now)
+        return (
+            f"place {place}: {shorten(blocker.holder)} has {blocker.resource} until {until} ({blocker.state})"
+        )
+    if scene.fence is not None:
+        return f"place {place}: fenced: {shorten(scene.fence.reason)}"
+    if lease.cause:
+        return f"place {place}: {lease.cause}"
+    return f"place {place}"
+
+
+def notice_of(lease: Lease, resource: Resource | None, now: Moment) -> str:
+    """What its holder should know now (LEASE-19); empty when nothing."""
+    if lease.state is State.OFFERED:
+        return "your turn"
+    if lease.state is State.STUCK:
+        return "stuck"
+    if lease.state is not State.ACTIVE:
+        return ""
+    if lease.expires is not None and lease.warned:
+        return f"expires in {format_duration(left(lease.expires, now))}"
+    if resource is not None and lease.plan and changed(lease, resource) is not None:
+        return "the config has changed this resource; the change counts from its next lease on"
+    return ""
+
+
+def changed(lease: Lease, resource: Resource | None) -> str | None:
+    """How the config differs from what a live lease holds; None when it does not (LEASE-5)."""
+    if resource is None:
+        return f"{lease.resource} is in the config no more; lease {lease.id} still holds it"
+    if resource.covers != lease.covers:
+        return f"{lease.resource} covers other things now; it counts from its next lease on"
+    return None
+
+
+def _earliest(lease: Lease, scene: Scene, queue: Sequence[Lease]) -> str | None:
+    """When it may start at the earliest, as far as anybody knows now."""
+    if lease.slot is not None and lease.state is State.SCHEDULED:
+        return rfc3339(lease.slot.start)
+    if lease.state is not State.QUEUED:
+        return None
+    at: datetime = scene.now.at
+    blocker = scene.in_the_way(lease)
+    if blocker is not None:
+        end = blocker.expires or blocker.hard
+        if end is None:
+            return None
+        at = max(at, shown(end, scene.now))
+    for ahead in queue:
+        if ahead is lease:
+            break
+        if set(ahead.covers) & set(lease.covers):
+            if ahead.ttl_s is None:
+                return None
+            at += timedelta(seconds=ahead.ttl_s)
+    return rfc3339(at)
+
+
+def resource_view(resource: Resource, scene: Scene) -> ResourceView:
+    """Something that can be leased, with who has it and who waits."""
+    holder = scene.holder(resource.name)
+    return ResourceView(
+        name=resource.name,
+        title=resource.title,
+        hosts=tuple(resource.hosts),
+        covers=resource.covers,
+        ttl_s=resource.ttl_s,
+        max_s=resource.max_s,
+        indefinite=resource.indefinite,
+        actions=tuple(action_text(resource, scene.fleet)),
+        lease=holder.id if holder is not None else None,
+        holder=holder.holder if holder is not None else None,
+        until=until_of(holder, scene.now) if holder is not None else None,
+        state=holder.state if holder is not None else "free",
+        waiting=tuple(it.id for it in scene.lines.get(resource.name, ())),
+        bookings=tuple(it.id for it in scene.bookings.get(resource.name, ())),
+        changed=changed(holder, resource) if holder is not None else None,
+    )
+
+
+def action_text(resource: Resource, fleet: Fleet) -> list[str]:
+    """What leasing it does, in the order in which it is done."""
+    return [plan.text(step) for step in plan.activation(fleet, resource)]
+
+
+def why_view(resource: Resource, scene: Scene, refusal: Refusal | None) -> WhyResource:
+    """Each condition of a grant with whether it is met (LEASE-23). `refusal`: what a node says."""
+    holder = next((it for it in map(scene.holder, resource.covers) if it is not None), None)
+    ahead = [it for it in scene.waiting if set(it.covers) & set(resource.covers)]
+    rows = [
+        Condition(
+            name="free",
+            met=holder is None,
+            text="nobody has it"
+            if holder is None
+            else f"{shorten(holder.holder)} has it until {until_of(holder, scene.now)} ({holder.state})",
+        ),
+        Condition(
+            name="queue",
+            met=not ahead,
+            text="nobody waits" if not ahead else f"{len(ahead)} wait, first {shorten(ahead[0].holder)}",
+        ),
+        Condition(
+            name="fence",
+            met=scene.fence is None,
+            text="no fence is up" if scene.fence is None else f"fenced: {shorten(scene.fence.reason)}",
+        ),
+    ]
+    if refusal is not None:
+        rows.append(Condition(name=refusal.code, met=False, text=str(refusal).removesuffix(".")))
+    elif holder is None:
+        rows.append(Condition(name="steps", met=True, text="every step could be done now"))
+    end = None if holder is None else holder.expires or holder.hard
+    earliest = scene.now.at if holder is None else (shown(end, scene.now) if end is not None else None)
+    return WhyResource(
+        at=rfc3339(scene.now.at),
+        resource=resource_view(resource, scene),
+        conditions=tuple(rows),
+        earliest_at=rfc3339(earliest) if earliest is not None else None,
+    )
+
+
+def fence_view(fence: Fence | None, running: Sequence[str], now: Moment) -> FenceView:
+    """The fence as it is told."""
+    if fence is None:
+        return FenceView(up=False, running=tuple(running))
+    return FenceView(
+        up=True,
+        by=fence.by,
+        reason=fence.reason,
+        since=rfc3339(fence.since.at),
+        until=_at(fence.until, now),
+        until_in_s=_left(fence.until, now),
+        unreadable=fence.unreadable,
+        running=tuple(running),
+    )

@@ -1,0 +1,28 @@
+"""REL-3: the state machine of leases and jobs, on the memory and the SQLite store; the short form."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.services.machine import ScheduleMachine, Tally
+
+
+def test_whatever_happens_the_schedule_holds() -> None:
+    """REL-3, LEASE-4, LEASE-7, LEASE-8, LEASE-14, LEASE-28, FEED-2, R39: whatever holders, operators, persons,
+    faults, crashes and clocks do, one lease holds a resource, and everything is back when none does.
+    """
+    tally = Tally()
+    run_state_machine_as_test(
+        lambda: ScheduleMachine(tally),
+        settings=settings(
+            derandomize=True,
+            database=None,
+            deadline=None,
+            max_examples=60,
+            stateful_step_count=30,
+            suppress_health_check=list(HealthCheck),
+            phases=(Phase.explicit, Phase.generate, Phase.shrink),
+        ),
+    )
+    assert tally.steps > 1000

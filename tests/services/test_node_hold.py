@@ -1,0 +1,151 @@
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from hostler.domain.errors import BoxReserved, InvalidRequest
+from hostler.domain.hold import HoldRecord
+from hostler.domain.holding import Holding
+from hostler.domain.step import HoldHost, RemoveHold
+from hostler.domain.values import rfc3339
+from tests.fakes.node_parts import Parts
+from tests.services.node_conformance import HOST, LEASE, LocalRig, Teller, local_rig
+
+HOLD = HoldHost(host=HOST, allow=("embed",))
+
+
+@pytest.fixture
+async def it() -> AsyncIterator[Parts]:
+    """A host with its node."""
+    async with local_rig() as rig:
+        rig.parts.world.watch.upkeep = rig.parts.node.upkeep
+        yield rig.parts
+
+
+def record(it: Parts) -> HoldRecord:
+    found = it.world.hold.record
+    assert found is not None
+    return found
+
+
+def left(it: Parts) -> float:
+    return (record(it).expires_at - it.world.clock.now()).total_seconds()
+
+
+async def held(it: Parts, *, seconds: float | None) -> None:
+    until = None if seconds is None else it.world.clock.now() + timedelta(seconds=seconds)
+    row = Holding(lease=LEASE, resource="pair", holder="ann", key="ann", until=until)
+    await it.node.adopt({f"hold {HOST}": row})
+
+
+async def hold(it: Parts, *, seconds: float | None) -> None:
+    tell = Teller(LocalRig(it))
+    until = None if seconds is None else rfc3339(it.world.clock.now() + timedelta(seconds=seconds))
+    await it.node.perform(replace(tell.operation(HOLD), expires_at=until))
+
+
+async def test_what_a_lease_writes(it: Parts) -> None:
+    """HOLD-11: a lease's record names lease and fence number, is forced, and ends 10 min after the lease."""
+    await hold(it, seconds=7200)
+    assert dict(record(it).raw) == {
+        "owner": "lease:lease_1",
+        "reason": "ann: bench",
+        "started_at": rfc3339(it.world.clock.now()),
+        "expires_at": rfc3339(it.world.clock.now() + timedelta(seconds=7800)),
+        "allow": ["embed"],
+        "by": "lease",
+        "forced": True,
+        "lease": "lease_1",
+        "epoch": "e1",
+        "generation": 7,
+    }
+
+
+async def test_a_renewal_rewrites_the_record(it: Parts) -> None:
+    """HOLD-11: each new end of the lease is written to its record, 10 min later; the rest stays as it was."""
+    await hold(it, seconds=3600)
+    before = record(it)
+    await held(it, seconds=7200)
+    assert left(it) == pytest.approx(7800)
+    after = record(it)
+    assert {**after.raw, "expires_at": ""} == {**before.raw, "expires_at": ""}
+    written = it.keeper.written
+    await held(it, seconds=7200)
+    assert it.keeper.written == written
+
+
+async def test_the_record_of_a_lease_without_an_end(it: Parts) -> None:
+    """HOLD-11: an indefinite lease's record is written for 1 h, and again every 10 min by the watch."""
+    await hold(it, seconds=None)
+    assert left(it) == pytest.approx(3600)
+    await held(it, seconds=None)
+    written = it.keeper.written
+    await it.world.ticks(3 * 600 + 60)
+    assert it.keeper.written - written == 3
+    assert left(it) > 3600 - 600 - 31
+
+
+async def test_a_lease_that_is_put_back_keeps_its_hold_alive(it: Parts) -> None:
+    """LEASE-14: while nobody knows when it ends, as of a stuck one, a record is kept alive hour by hour."""
+    await hold(it, seconds=60)
+    await held(it, seconds=None)
+    await it.world.ticks(7200)
+    assert it.world.hold.read().held
+
+
+async def test_a_record_that_lapsed_while_the_daemon_was_down(it: Parts) -> None:
+    """HOLD-11: the record of a lease that is still active is written anew though it lapsed meanwhile."""
+    await hold(it, seconds=None)
+    await held(it, seconds=None)
+    await it.world.clock.advance(7200)
+    assert not it.world.hold.read().held
+    await it.world.ticks(31)
+    assert it.world.hold.read().held
+
+
+async def test_what_a_person_removed_is_not_written_again(it: Parts) -> None:
+    """HOLD-9: a hold that somebody released or took over by force is left to them, lease or not."""
+    await hold(it, seconds=None)
+    await held(it, seconds=None)
+    it.world.hold.remove()
+    await it.world.ticks(1300)
+    assert it.world.hold.record is None
+    it.world.hold.write("bench", seconds=9000)
+    await it.world.ticks(1300)
+    assert record(it).owner == "bench"
+
+
+async def test_an_expired_holds_place_is_free(it: Parts) -> None:
+    """HOLD-3: a lapsed record of somebody else keeps no lease from holding; one that is unreadable does."""
+    it.world.hold.write("bench", seconds=1)
+    await it.world.clock.advance(1)
+    await hold(it, seconds=60)
+    assert record(it).lease == LEASE
+    it.world.hold.remove()
+    it.world.hold.defect = "is not JSON"
+    with pytest.raises(BoxReserved, match="held by unknown until unknown: the lease lease_1 is not started"):
+        await Teller(LocalRig(it)).ask(HOLD)
+
+
+async def test_who_is_faster_has_it(it: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HOLD-9: a hold that comes between preflight and step is not overwritten: the step is refused."""
+    tell = Teller(LocalRig(it))
+    await tell.ask(HOLD)
+    it.world.hold.write("bench")
+    with pytest.raises(BoxReserved) as told:
+        await tell.do(HOLD)
+    assert (told.value.owner, told.value.retry_after) == ("bench", 3600)
+
+
+async def test_another_leases_record_is_left(it: Parts) -> None:
+    """HOLD-11: a lease removes its own record only."""
+    await hold(it, seconds=60)
+    await Teller(LocalRig(it), lease="lease_2", generation=8).do(RemoveHold(host=HOST))
+    assert record(it).lease == LEASE
+
+
+async def test_a_time_that_is_none(it: Parts) -> None:
+    """TIME-1: an end that is no RFC 3339 time is refused."""
+    with pytest.raises(InvalidRequest, match="is no time"):
+        await it.node.perform(replace(Teller(LocalRig(it)).operation(HOLD), expires_at="tomorrow"))
