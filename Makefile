@@ -35,7 +35,7 @@ install: .venv/.installed ## make .venv with exactly the locked packages, and ho
 demo: install ## the whole story with real engines, about 15 s after the install (KEEP=1 leaves it running)
 	@$(PY) -m demo $(if $(KEEP),--keep)
 
-bench: install ## the gateway beside nginx
+bench: install ## the gateway beside nginx; ARGS=schedule: leases, jobs and the feed beside bare SQLite
 	@$(PY) -m bench $(ARGS)
 
 cases: install ## inputs of others, when their folder is there (HOSTLER_CASES, else ../shared/cases)

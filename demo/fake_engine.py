@@ -15,6 +15,8 @@ Each `--fake` is one misbehaviour:
     silent        accepts, never answers          no-health        404 on /health
     model=ID      says that it is ID              fragile          ends when a client hangs up
     status=N      answers inference with N        delay=S          waits before it answers
+    flaps=FILE    503 to every second look while FILE is there
+    broken=FILE   healthy, but 500 to inference while FILE is there
     gap=S         pause between pieces            hold=FILE        only one piece until FILE is there
     endless       never ends a stream             hog=MIB          takes that much memory
     pids=FILE     appends its pid                 chatter=N        writes N lines first
@@ -61,6 +63,7 @@ class State:
     tasks: int = 0
     predicted: int = 0
     terms: int = 0
+    looks: int = 0
     requests: deque[Mapping[str, object]] = field(default_factory=lambda: deque(maxlen=KEPT_REQUESTS))
 
     def seconds(self, name: str) -> float:
@@ -138,6 +141,8 @@ class Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0].removeprefix("/v1")
         if not state.ready.is_set():
             self._error(503, "Loading model", "unavailable_error")
+        elif "broken" in state.fakes and Path(state.fakes["broken"]).exists():
+            self._error(500, "broken", "server_error")
         elif "status" in state.fakes:
             self._error(int(state.fakes["status"]), "as told", "server_error")
         elif path in ("/chat/completions", "/completions"):
@@ -153,7 +158,11 @@ class Handler(BaseHTTPRequestHandler):
         self.server.state.requests.append(shown)
 
     def _health(self) -> None:
-        if self.server.state.ready.is_set():
+        state = self.server.state
+        state.looks += 1
+        if "flaps" in state.fakes and Path(state.fakes["flaps"]).exists() and state.looks % 2 == 0:
+            self._error(503, "flapping", "unavailable_error")
+        elif state.ready.is_set():
             self._json(200, {"status": "ok"})
         else:
             self._error(503, "Loading model", "unavailable_error")

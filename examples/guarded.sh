@@ -9,7 +9,9 @@ set -eu
 resource="${1:?which resource?}"
 shift
 
-eval "$(hostler reserve "$resource" --for "${FOR:-1h}" --wait="${WAIT:-30m}" --reason "$*" --shell)"
+# In two steps: `eval` of what a program that is not there says would go on without a lease.
+lease="$(hostler reserve "$resource" --for "${FOR:-1h}" --wait="${WAIT:-30m}" --reason "$*" --shell)"
+eval "$lease"
 trap 'hostler release "$HOSTLER_LEASE" >&2 || exit $?' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP

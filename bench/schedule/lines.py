@@ -41,7 +41,7 @@ class Line:
             raise BenchError(f"{method} {path}: {head.splitlines()[0]!r} {found[:500]!r}")
         return found
 
-    async def told(self, method: str, path: str, body: object = None, *, once: str = "") -> Any:  # noqa: ANN401 - JSON
+    async def told(self, method: str, path: str, body: object = None, *, once: str = "") -> Any:  # noqa: ANN401 - an answer's JSON may be anything
         """The answer as values."""
         return json.loads(await self.call(method, path, body, once=once))
 

@@ -43,16 +43,16 @@ def rate_of(times: list[float], seconds: float) -> Rate:
     )
 
 
-def bare(root: Path, seconds: float) -> Rate:
-    """The peer: two commits of one row each, on the same file system."""
-    with closing(sqlite3.connect(root / "bare.db", isolation_level=None)) as connection:
+def bare(root: Path, seconds: float, *, commits: int = 2) -> Rate:
+    """The peer: two commits, or so many, of one row each, on the same file system."""
+    with closing(sqlite3.connect(root / f"bare-{commits}.db", isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("CREATE TABLE rows (id INTEGER PRIMARY KEY, body TEXT NOT NULL)")
         times: list[float] = []
         begun = last = time.perf_counter()
         while last - begun < seconds:
-            for _ in range(2):
+            for _ in range(commits):
                 connection.execute("BEGIN IMMEDIATE")
                 connection.execute("INSERT INTO rows (body) VALUES (?)", ("x" * 1000,))
                 connection.execute("COMMIT")

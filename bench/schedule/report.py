@@ -57,6 +57,8 @@ def steady_table(it: Steady) -> str:
     rows = [
         (f"CPU of the daemon, % of one core ({what}; {it.beats_s:.0f} beats/s)", it.cpu_pct, CPU_PCT),
         ("CPU with the readers, without beats, %", it.idle_pct, None),
+        ("a commit of bare SQLite, nothing else running, p50, ms", it.bare_p50_ms, None),
+        ("the same, p99, ms", it.bare_p99_ms, None),
         ("a beat, p50, ms", it.beat_p50_ms, None),
         ("a beat, p99, ms", it.beat_p99_ms, BEAT_P99_MS),
         (f"a snapshot over HTTP ({it.snapshot_mb:.1f} MB), ms", it.snapshot_ms, SNAPSHOT_MS),
@@ -65,8 +67,12 @@ def steady_table(it: Steady) -> str:
     ]
     lines = ["| what | found | target |", "|---|---|---|"]
     for name, value, target in rows:
-        lines.append(f"| {name} | {value:.0f} | {'-' if target is None else f'under {target:.0f}'} |")
+        lines.append(f"| {name} | {_short(value)} | {'-' if target is None else f'under {target:.0f}'} |")
     return "\n".join(lines)
+
+
+def _short(value: float) -> str:
+    return f"{value:.1f}" if value < 10 else f"{value:.0f}"
 
 
 def costs_table(found: Sequence[Cost]) -> str:

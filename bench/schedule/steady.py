@@ -15,6 +15,7 @@ from typing import Final
 from bench.measure import cpu_s
 from bench.peers import BenchError
 from bench.schedule.lines import Line, lines, streams
+from bench.schedule.pairs import bare
 from bench.schedule.place import EVERY_S, SECRET, daemon, head
 
 JOBS: Final = 10_000
@@ -29,7 +30,7 @@ LOOKS: Final = 11
 class Steady:
     """CPU in % of one core, times in ms. `idle_pct`: with the readers, without beats.
 
-    `told` events came to every reader meanwhile.
+    `told` events came to every reader meanwhile. `bare_…` is a commit of bare SQLite on the same disk.
     """
 
     cpu_pct: float
@@ -38,6 +39,8 @@ class Steady:
     beat_p50_ms: float
     beat_p99_ms: float
     told: int
+    bare_p50_ms: float
+    bare_p99_ms: float
     snapshot_ms: float
     snapshot_mb: float
     page_ms: float
@@ -50,6 +53,7 @@ async def steady(root: Path, *, jobs: int = JOBS, leases: int = LEASES, readers:
     state.mkdir(mode=0o700)
     async with head(state, leases) as it:
         ids = await it.seed(leases, jobs)
+    peer = bare(root, 2.0, commits=1)
     with daemon(root, leases) as (port, pid):
         async with lines(port, 1) as (one,):
             begun = (await one.told("GET", "/gateway/schedule"))["cursor"]
@@ -74,6 +78,8 @@ async def steady(root: Path, *, jobs: int = JOBS, leases: int = LEASES, readers:
         beat_p50_ms=times[len(times) // 2] * 1e3,
         beat_p99_ms=times[int(len(times) * 0.99)] * 1e3,
         told=events,
+        bare_p50_ms=peer.p50_ms,
+        bare_p99_ms=peer.p99_ms,
         snapshot_ms=snapshot_ms,
         snapshot_mb=size / 1e6,
         page_ms=page_ms,

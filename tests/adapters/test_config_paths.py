@@ -77,6 +77,7 @@ def test_every_file_has_its_place() -> None:
         "receipts": "receipts",
         "windows": "windows",
         "client": "client",
+        "history": "history",
     }
     assert paths.engine("fast-4b") == Path("/s/engines/fast-4b")
 

@@ -72,7 +72,7 @@ class Line:
 
 @dataclass(slots=True)
 class Log:
-    """The event log, read once from its beginning. `asked` are leases that somebody gives back in this step."""
+    """The event log, read once from its beginning. `asked`: leases that somebody gives back in this step."""
 
     seq: int = 0
     cursor: str | None = None

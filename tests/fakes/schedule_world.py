@@ -51,6 +51,7 @@ class Head:
     ids: CountingIds
     parts: Scheduling
     processes: list[tuple[str, int, int]]
+    warnings: list[tuple[str, ...]]
     bugs: list[BaseException] = field(default_factory=list)
     requests: int = 0
 
@@ -152,6 +153,7 @@ def join(
     """The services of a head, as the bootstrap joins them."""
     bugs: list[BaseException] = []
     processes: list[tuple[str, int, int]] = []
+    warnings: list[tuple[str, ...]] = []
 
     def bug(error: BaseException) -> str:
         bugs.append(error)
@@ -171,6 +173,7 @@ def join(
             redact=lambda text: text.replace("hk_secret", "****"),
             bug=bug,
             note_process=note,
+            warn=warnings.append,
         )
     )
     return Head(
@@ -181,6 +184,7 @@ def join(
         ids=ids,
         parts=parts,
         processes=processes,
+        warnings=warnings,
         bugs=bugs,
         requests=requests,
     )
@@ -193,7 +197,7 @@ async def head(
     made: Fleet | None = None,
     store: ScheduleStore | None = None,
 ) -> AsyncIterator[Head]:
-    """A head with these resources, on the memory store if no other is given. Fails when anything was a bug."""
+    """A head with these resources, on the memory store if no other is given. Fails when it met a bug."""
     before = asyncio.all_tasks()
     clock, ids = ManualClock(), CountingIds()
     it = join(

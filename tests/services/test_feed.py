@@ -295,6 +295,30 @@ async def test_a_stream_has_every_event_and_heartbeats(house: House) -> None:
         assert beat.result() == f"id: {epoch}:1\n: heartbeat {epoch}:1\n\n".encode()
 
 
+async def test_a_heartbeat_comes_after_silence_only(house: House) -> None:
+    """FEED-2: an event puts the next heartbeat off: it comes 15 s after the last thing that was sent."""
+    stream = await house.feed.follow()
+    async with aclosing(cast("Any", stream)):
+        await anext(stream)
+        for number in range(3):
+            chunk = asyncio.ensure_future(anext(stream))
+            await house.clock.advance(10)
+            assert not chunk.done()
+            house.move("embed", f"{number}")
+            await settle()
+            assert "event: engine_" in chunk.result().decode()
+        beat = asyncio.ensure_future(anext(stream))
+        await house.clock.advance(14.9)
+        assert not beat.done()
+        await house.clock.advance(0.1)
+        assert "heartbeat" in beat.result().decode()
+        gone = asyncio.ensure_future(anext(stream))
+        await settle()
+        gone.cancel()
+        await settle()
+    assert house.clock.sleepers == 0
+
+
 async def test_a_stream_goes_on_where_it_broke(house: House) -> None:
     """FEED-2: with the last id of a broken stream the next one has every later event, and none twice."""
     for number in range(PAGE * 2):

@@ -16,7 +16,7 @@ from hostler.domain.errors import (
     WrongScope,
 )
 from hostler.wire.schedule import FenceBody
-from tests.fakes.schedule_world import AGENT, BY, OPERATOR, head
+from tests.fakes.schedule_world import AGENT, BY, OPERATOR, fleet, head, resource
 
 
 async def test_a_fence_holds_expiry_and_promotion_and_its_time_counts_for_nothing() -> None:
@@ -174,3 +174,15 @@ async def test_ten_thousand_rounds_of_renewal_against_expiry() -> None:
             assert (after.state == "active") == (not isinstance(renewed, Refusal))
             if after.state == "active":
                 await it.release(after)
+
+
+async def test_a_change_of_a_leased_resource_is_told() -> None:
+    """LEASE-5: a resource that goes from the config while leased is a warning until the lease is over."""
+    async with head(resource("box"), resource("crate")) as it:
+        lease = await it.reserve("box")
+        later = await it.again(fleet(resource("crate")))
+        await later.ticks(1)
+        assert list(later.warnings[-1]) == [f"box is in the config no more; lease {lease.id} still holds it"]
+        await later.release(lease)
+        await later.ticks(1)
+        assert list(later.warnings[-1]) == []

@@ -165,15 +165,17 @@ class Holder:
 
 @asynccontextmanager
 async def holders(it: House, *names: str) -> AsyncIterator[tuple[Holder, ...]]:
-    """Holders, each with a connection of its own."""
-    # A connection for each call: none is found closed by a daemon that was down, or whose clocks jumped.
-    headers = {"authorization": f"Bearer {it.key}", "connection": "close"}
-    made = [Holder(it=it, name=name, client=it.client(**headers)) for name in names]
-    try:
-        yield tuple(made)
-    finally:
-        for one in made:
-            await one.client.aclose()
+    """Holders, each of whose calls has a connection of its own: a daemon may go away between two.
+
+    As many at once as they like.
+    """
+    async with httpx2.AsyncClient(
+        base_url=it.url,
+        timeout=90,
+        headers={"authorization": f"Bearer {it.key}", "connection": "close"},
+        limits=httpx2.Limits(max_connections=None),
+    ) as client:
+        yield tuple(Holder(it=it, name=name, client=client) for name in names)
 
 
 def code(got: httpx2.Response) -> tuple[int, str]:

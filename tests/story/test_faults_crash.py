@@ -47,7 +47,13 @@ async def notes(it: House, kind: str) -> list[str]:
     return [str(row["message"]) for row in await events(it, kind)]
 
 
-@pytest.mark.parametrize("check", [True, False], ids=["seen by a check", "seen by its exit code"])
+@pytest.mark.parametrize(
+    "check",
+    [
+        pytest.param(True, id="seen by a check"),
+        pytest.param(False, id="seen by its exit code", marks=pytest.mark.slow),
+    ],
+)
 async def test_a_kill_after_the_intent_and_before_the_effect(fake: House, *, check: bool) -> None:
     """LEASE-10, LEASE-14, R17, R33, R35, F06: stuck, nothing replayed; a step seen not done is not undone."""
     box = gates(fake, "one", "two", check=check)
@@ -92,6 +98,7 @@ async def test_a_kill_between_two_undos(fake: House) -> None:
     assert box.effects[3:6] == ["undo three", "undo two", "undo one"]
 
 
+@pytest.mark.slow
 async def test_a_kill_after_an_undo_and_before_its_record(fake: House) -> None:
     """LEASE-14, R33, F08: an undo that is seen to be back is recorded, and not done a second time."""
     box = gates(fake, "one", "two")
@@ -107,6 +114,7 @@ async def test_a_kill_after_an_undo_and_before_its_record(fake: House) -> None:
     assert any("back already (observed)" in note for note in await notes(fake, "step_undone"))
 
 
+@pytest.mark.slow
 async def test_two_kills_and_no_time_free_nothing(fake: House) -> None:
     """LEASE-14, R32, R35: stuck outlives restarts, and a release that is killed leaves it stuck again."""
     box = gates(fake, "one", "two")

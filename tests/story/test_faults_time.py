@@ -67,6 +67,7 @@ async def test_a_wall_clock_that_jumps_ends_nothing(fake: House) -> None:
     assert [it["lease"] for it in ends if isinstance(it, dict)] == [bert.id]
 
 
+@pytest.mark.slow
 async def test_bookings_follow_the_wall_clock(fake: House) -> None:
     """LEASE-21, LEASE-26, TIME-1, F17: a slot begins when the wall clock says so, however it came to that."""
     clocks = Clocks(it=fake)

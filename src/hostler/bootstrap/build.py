@@ -6,6 +6,7 @@ Decides nothing else. Everything here is built inside the running loop.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import cast
 
 from hostler import __version__
@@ -195,6 +196,15 @@ def _holds(ground: Ground, world: World) -> tuple[Holds, HoldWriter]:
     return holds, HoldWriter(reader=reader, mode=ground.fleet.node.hold_mode)
 
 
+def _telling(vitals: Vitals) -> Callable[[tuple[str, ...]], None]:
+    """Where the keeper leaves what people should know of leases."""
+
+    def warn(told: tuple[str, ...]) -> None:
+        vitals.leases = told
+
+    return warn
+
+
 def _head(ground: Ground, world: World, node: LocalNode) -> Scheduling | None:
     """The schedule, where this host owns it (R2)."""
     if ground.fleet.here not in ground.fleet.head:
@@ -210,6 +220,7 @@ def _head(ground: Ground, world: World, node: LocalNode) -> Scheduling | None:
             redact=ground.speech.redact,
             bug=ground.speech.bug,
             note_process=node.register,
+            warn=_telling(world.vitals),
         )
     )
 

@@ -57,6 +57,7 @@ class Means:
     redact: Callable[[str], str]
     bug: Callable[[BaseException], str]
     note_process: Callable[[str, int, int], Awaitable[None]]
+    warn: Callable[[tuple[str, ...]], None]
 
 
 def scheduling(means: Means) -> Scheduling:
@@ -84,6 +85,7 @@ def scheduling(means: Means) -> Scheduling:
         events=means.events,
         jobs=jobs,
         bug=means.bug,
+        warn=means.warn,
     )
     store.listen(keeper.hear)
     schedule = Schedule(

@@ -24,8 +24,8 @@ from hostler.adapters.hold_path import resolve
 from hostler.adapters.keys_file import kept_keys, local_key
 from hostler.adapters.state_files import DirectoryStateFiles, make_private
 from hostler.bootstrap.build import build
-from hostler.bootstrap.ground import Ground
 from hostler.bootstrap.engines import strays
+from hostler.bootstrap.ground import Ground
 from hostler.bootstrap.place import bound, listen_on
 from hostler.bootstrap.speech import speech
 from hostler.domain.errors import InvalidConfig, StateUnusable

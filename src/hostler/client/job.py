@@ -81,7 +81,7 @@ class Jobs:
 
         `lease` is this user's: the job gets its secret, so that its beats extend it (LEASE-20). `lease_id`
         ties it to anybody's, `resource` to whatever lease its holder has there. `release`: ending it
-        releases the lease (JOB-4). Refuses `invalid_request` for what is out of bounds.
+        releases the lease (JOB-4). Refuses `invalid_request` for what is out of bounds, `state_unusable`.
         """
         _check(1 <= len(title) <= MAX_TITLE, "title", f"The title has {len(title)} characters", MAX_TITLE)
         within = 0 < every_s <= LONGEST_EVERY_S
@@ -105,6 +105,7 @@ class Jobs:
             lease=body.lease,
             every_s=every_s,
         )
+        self.spool(saved).check()
         self.files.save(saved)
         return saved
 

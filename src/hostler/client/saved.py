@@ -7,6 +7,7 @@ a request id is one only when it has our pattern. Whoever can read such a file h
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -95,7 +96,7 @@ class Drawer(Generic[Kept]):
         """Put it on the disk, whole or not at all, before this returns."""
         path = self.path(it.request_id)
         try:
-            self.root.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+            make_private(self.root)
             write_private(path, dump(it))
         except OSError as error:
             raise StateUnusable(path=str(path), why=str(error)) from error
@@ -107,6 +108,9 @@ class Drawer(Generic[Kept]):
     def list(self) -> Sequence[Kept]:
         """All of them, in the order of their files' times. A file that is none of ours is passed over."""
         try:
+            for place in (self.root.parent, self.root):
+                if place.exists():
+                    check_private(place)
             found = [(path.lstat().st_mtime_ns, path) for path in self.root.glob("*.json")]
         except OSError as error:
             raise StateUnusable(path=str(self.root), why=str(error)) from error
@@ -148,6 +152,25 @@ def by_resource(drawer: Drawer[SavedLease], resource: str) -> Sequence[SavedLeas
 
 
 # ---------------------------------------------------------------- files
+
+
+def make_private(directory: Path) -> None:
+    """Make `<state>/client/KIND` where it is missing, 0700, and check it. Raises OSError."""
+    for place in (directory.parent, directory):
+        place.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+        check_private(place)
+
+
+def check_private(place: Path) -> None:
+    """Raises OSError unless this is a directory of ours, no link, where nobody else may write.
+
+    Whoever may put a link there would choose where our secrets are written, and could take them away.
+    """
+    found = place.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, "It is no directory of its own", str(place))
+    if found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise PermissionError(errno.EPERM, "Others may write there", str(place))
 
 
 def write_private(path: Path, data: bytes, *, synced: bool = True) -> None:

@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from hostler.client.saved import DIRECTORY_MODE, REQUEST_ID, write_private
+from hostler.client.saved import REQUEST_ID, make_private, write_private
 from hostler.domain.errors import LimitReached, StateUnusable
 from hostler.domain.fleet import frozen
 
@@ -42,6 +42,13 @@ class Spool:
     """The calls of one job that wait. Every method raises `state_unusable` when the file cannot be used."""
 
     path: Path
+
+    def check(self) -> None:
+        """Make its directory: where that cannot be used no job begins, and not one without updates."""
+        try:
+            make_private(self.path.parent)
+        except OSError as error:
+            raise StateUnusable(path=str(self.path.parent), why=str(error)) from error
 
     def put(self, verb: str, body: Mapping[str, object]) -> int:
         """Append a call and give its number, from 1. Refuses `limit` when the file is full."""
@@ -89,7 +96,7 @@ class Spool:
     def _locked(self) -> Iterator[int]:
         """The file, open, while nobody else has it. The lock is a file of its own: this one is replaced."""
         try:
-            self.path.parent.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+            make_private(self.path.parent)
             lock = _open(self._lock_path)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX)

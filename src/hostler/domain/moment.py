@@ -7,7 +7,7 @@ across a restart only the wall clock is left. Reads no clock.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 
@@ -25,7 +25,8 @@ class Moment:
 
     def plus(self, seconds: float) -> Moment:
         """The moment `seconds` later; earlier when negative."""
-        return replace(self, at=self.at + timedelta(seconds=seconds), elapsed=self.elapsed + seconds)
+        at = self.at + timedelta(seconds=seconds)
+        return Moment(at=at, boot=self.boot, elapsed=self.elapsed + seconds)
 
 
 def left(deadline: Moment, now: Moment) -> float:

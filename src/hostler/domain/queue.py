@@ -25,14 +25,27 @@ def order(waiting: Iterable[Lease], now: Moment) -> list[Lease]:
     `LEVEL_S` waited, then by number. So whoever came `LEVEL_S` times the difference of two priorities before
     another is before it.
     """
+    line = [lease for lease in waiting if lease.slot is None or lease.slot.start <= now.at]
+    waited = _waited(line, now)
 
     def rank(lease: Lease) -> tuple[float, float, int]:
         if lease.slot is not None:
             return -inf, lease.slot.start.timestamp(), lease.number
-        waited = max(0.0, -left(lease.created, now))
-        return -(lease.priority + waited // LEVEL_S), 0.0, lease.number
+        return -(lease.priority + waited[lease.number] // LEVEL_S), 0.0, lease.number
 
-    return sorted((lease for lease in waiting if lease.slot is None or lease.slot.start <= now.at), key=rank)
+    return sorted(line, key=rank)
+
+
+def _waited(line: Iterable[Lease], now: Moment) -> dict[int, float]:
+    """Seconds waited, by number: whoever came earlier has waited as long as anybody later, at least.
+
+    Across a restart of the machine only the wall clock tells how long that was, and it may have jumped.
+    """
+    found, most = dict[int, float](), 0.0
+    for lease in sorted(line, key=lambda it: it.number, reverse=True):
+        most = max(most, -left(lease.created, now))
+        found[lease.number] = most
+    return found
 
 
 def next_up(ordered: Sequence[Lease], taken: AbstractSet[str]) -> list[Lease]:

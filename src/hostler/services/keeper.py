@@ -29,6 +29,7 @@ from hostler.services.needs import Clock, Events
 from hostler.services.promotion import Promotion
 from hostler.services.recovery import of_another_boot, recover
 from hostler.services.schedule_needs import ScheduleStore, Tx
+from hostler.services.schedule_views import changed
 from hostler.services.waiting import Waiters
 from hostler.services.workshop import Workshop
 
@@ -81,7 +82,7 @@ class JobWatch(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keeper:
-    """`bug` logs an exception of ours and returns its id."""
+    """`bug` logs an exception of ours and returns its id; `warn` takes what people should know."""
 
     fleet: Fleet
     store: ScheduleStore
@@ -96,6 +97,7 @@ class Keeper:
     events: Events
     jobs: JobWatch
     bug: Callable[[BaseException], str]
+    warn: Callable[[tuple[str, ...]], None]
     mind: Mind = field(default_factory=Mind)
 
     async def begin(self) -> None:
@@ -177,7 +179,6 @@ class Keeper:
             self._blind(now)
         jump = (now.at - last.at).total_seconds() - elapsed
         if abs(jump) > JUMP_S:
-            self.mind.quiet.clear()
             self.events.emit(
                 Event(
                     type="clock_jumped",
@@ -190,7 +191,6 @@ class Keeper:
 
     def _blind(self, now: Moment) -> None:
         self.mind.grace_until, self.mind.changed = now.elapsed + GRACE_S, True
-        self.mind.quiet.clear()
 
     # ------------------------------------------------------------ leases
 
@@ -206,6 +206,9 @@ class Keeper:
         live = await self.store.read(lambda tx: tx.live())
         told = await self.holders.sync()
         quiet, self.mind.quiet = self.mind.quiet, {}
+        self.warn(
+            tuple(why for it in live if it.state.holds and (why := changed(it, self.fleet)) is not None)
+        )
         soonest = min((self._next(lease, now, quiet) for lease in live), default=math.inf)
         if not told or any(it.state.waits for it in live):
             soonest = min(soonest, RETRY_S)

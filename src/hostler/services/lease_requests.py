@@ -126,7 +126,7 @@ class LeaseRequests:
     def happen(self, tx: Tx, lease: Lease, event: LeaseEvent, now: Moment) -> Decision:
         """Something happens to a lease; one that has nothing to put back is over in the same transaction."""
         made = change(tx, lease, event, now)
-        if made.lease.state is State.RELEASING and not tx.journal(lease.id):
+        if made.lease.state is State.RELEASING and not (lease.plan and tx.journal(lease.id)):
             return change(tx, made.lease, Restored(), now)
         return made
 

@@ -296,7 +296,8 @@ class Schedule:
 
     def _view(self, tx: Tx, id_: LeaseId, granted_s: int | None) -> OneLease:
         lease, scene = known(tx, id_), self._scene(tx)
-        view = lease_view(lease, scene, journal=tx.journal(id_), jobs=[job.id for job in tx.jobs_of(id_)])
+        journal = tx.journal(id_) if lease.plan else ()
+        view = lease_view(lease, scene, journal=journal, jobs=[job.id for job in tx.jobs_of(id_)])
         return OneLease(at=rfc3339(scene.now.at), lease=view, granted_s=granted_s)
 
     def _scene(self, tx: Tx) -> Scene:

@@ -83,7 +83,7 @@ def lease_view(
         hard_in_s=_left(lease.hard, counts),
         limited_by=limited(lease, counts),
         why=why_of(lease, scene, blocker, queue),
-        notice=notice_of(lease, resource, now),
+        notice=notice_of(lease, now),
         ended_at=rfc3339(lease.ended.at) if lease.ended else None,
         ending=lease.ending,
         drift=lease.drift,
@@ -164,7 +164,7 @@ def _why_queued(lease: Lease, scene: Scene, blocker: Lease | None, queue: Sequen
     return f"place {place}"
 
 
-def notice_of(lease: Lease, resource: Resource | None, now: Moment) -> str:
+def notice_of(lease: Lease, now: Moment) -> str:
     """What its holder should know now (LEASE-19); empty when nothing."""
     if lease.state is State.OFFERED:
         return "your turn"
@@ -174,18 +174,18 @@ def notice_of(lease: Lease, resource: Resource | None, now: Moment) -> str:
         return ""
     if lease.expires is not None and lease.warned:
         return f"expires in {format_duration(left(lease.expires, now))}"
-    if resource is not None and lease.plan and changed(lease, resource) is not None:
-        return "the config has changed this resource; the change counts from its next lease on"
     return ""
 
 
-def changed(lease: Lease, resource: Resource | None) -> str | None:
+def changed(lease: Lease, fleet: Fleet) -> str | None:
     """How the config differs from what a live lease holds; None when it does not (LEASE-5)."""
+    resource = fleet.resources.get(lease.resource)
     if resource is None:
         return f"{lease.resource} is in the config no more; lease {lease.id} still holds it"
-    if resource.covers != lease.covers:
-        return f"{lease.resource} covers other things now; it counts from its next lease on"
-    return None
+    same = resource.covers == lease.covers and plan.activation(fleet, resource) == lease.plan
+    if same or lease.state is State.OFFERED:
+        return None
+    return f"{lease.resource} was changed in the config; it counts from its next lease on, not for {lease.id}"
 
 
 def _earliest(lease: Lease, scene: Scene, queue: Sequence[Lease]) -> str | None:
@@ -229,7 +229,7 @@ def resource_view(resource: Resource, scene: Scene) -> ResourceView:
         state=holder.state if holder is not None else "free",
         waiting=tuple(it.id for it in scene.lines.get(resource.name, ())),
         bookings=tuple(it.id for it in scene.bookings.get(resource.name, ())),
-        changed=changed(holder, resource) if holder is not None else None,
+        changed=changed(holder, scene.fleet) if holder is not None else None,
     )
 
 

@@ -65,6 +65,7 @@ class Vitals:
     loop_lag_s: float = 0.0
     keeper_at: float | None = None
     warnings: tuple[str, ...] = ()
+    leases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,7 +272,7 @@ class Status:
             for lane in self.lanes.by_id.values()
             if UNREADABLE in lane.suspended_by
         ]
-        return (*self.vitals.warnings, *told)
+        return (*self.vitals.warnings, *self.vitals.leases, *told)
 
     def daemon(self) -> DaemonStatus:
         """The daemon's own facts and warnings."""

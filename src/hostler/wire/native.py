@@ -33,16 +33,18 @@ def is_native(value: object) -> bool:
 
 
 def _check(item: object) -> None:
+    if item.__class__ in PLAIN:
+        return
     if isinstance(item, float):
         if not math.isfinite(item):
             raise ValueError(f"{item} has no place in JSON")
-    elif isinstance(item, Mapping):
+    elif isinstance(item, dict | types.MappingProxyType):
         for each in item.values():
             _check(each)
-    elif isinstance(item, tuple):
+    elif isinstance(item, list | tuple):
         for each in item:
             _check(each)
-    elif item.__class__ not in PLAIN:
+    else:
         is_native(item)
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 from urllib.parse import quote
 
@@ -20,17 +21,35 @@ LEAST_PIECE: Final = 4
 
 
 class Redactor:
-    """Takes secrets out of text. Made anew when the secrets change; it never changes itself."""
+    """Takes secrets out of text. Made anew when the secrets change; what it finds never changes.
+
+    It is made for every call with the caller's own secrets, so their forms are worked out when a text first
+    needs them: no form is shorter than the secret itself, and most texts are.
+    """
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        found = {form for secret in secrets if secret for form in forms(secret)}
-        ordered = sorted(found, key=len, reverse=True)  # The longest first: none is left half.
-        self.longest: Final = len(ordered[0]) if ordered else 0
-        self._pattern: Final = re.compile("|".join(map(re.escape, ordered))) if ordered else None
+        self._secrets: Final = tuple(secret for secret in secrets if secret)
+        self._least: Final = min(map(len, self._secrets), default=0)
+
+    @cached_property
+    def _ordered(self) -> Sequence[str]:
+        """Every form, the longest first: none is left half."""
+        return sorted({form for secret in self._secrets for form in forms(secret)}, key=len, reverse=True)
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str] | None:
+        return re.compile("|".join(map(re.escape, self._ordered))) if self._ordered else None
+
+    @property
+    def longest(self) -> int:
+        """Characters of the longest form; 0 when there is none."""
+        return len(self._ordered[0]) if self._ordered else 0
 
     def __call__(self, text: str) -> str:
         """`text` with each known secret, in any of its forms, replaced by `****`."""
-        return text if self._pattern is None else self._pattern.sub(MARK, text)
+        if len(text) < self._least or self._pattern is None:
+            return text
+        return self._pattern.sub(MARK, text)
 
     def stream(self) -> RedactedStream:
         """For a text that comes in pieces: a secret that is cut by their borders is found, too."""

@@ -79,6 +79,12 @@ def _other_to_json(value: object) -> object:
 
 
 @cache
+def _hints(kind: type) -> Mapping[str, object]:
+    """What each field may be. Worked out once: it compiles every annotation."""
+    return typing.get_type_hints(kind)
+
+
+@cache
 def _names(kind: type) -> tuple[str, ...]:
     """The fields of a dataclass that is written by them; none of any other type."""
     written = is_dataclass(kind) and not issubclass(kind, Secret)
@@ -215,7 +221,7 @@ def parse(body: bytes) -> object:
 def _unknown(wanted: object, found: object, place: str) -> Iterator[tuple[str, str, list[str]]]:
     """Each key of `found` that no field of `wanted` has, with its place and the known ones."""
     if isinstance(wanted, type) and is_dataclass(wanted) and isinstance(found, dict):
-        hints = typing.get_type_hints(wanted)
+        hints = _hints(wanted)
         for key, item in found.items():
             here = f"{place}.{key}" if place else key
             if key not in hints:

@@ -16,9 +16,12 @@ from hostler.adapters.config.paths import Paths, resolve_paths
 from hostler.adapters.config.reading import Reading, examine, right
 from hostler.adapters.config.schema.document import schema_text
 from hostler.adapters.config.show import as_yaml, differences, effective
+from hostler.adapters.state_files import DirectoryStateFiles
 from hostler.domain.errors import NoConfig
 from hostler.domain.fleet import Fleet, Node, frozen
-from hostler.services.config_parts import ConfigReport, Difference, EffectiveConfig
+from hostler.domain.values import shorten
+from hostler.services.config_parts import ConfigReport, Difference, EffectiveConfig, Problem
+from hostler.services.guard_files import HELD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +39,7 @@ class OfflineConfig:
             file=found.file,
             host=found.host,
             problems=found.problems,
-            warnings=found.warnings,
+            warnings=(*found.warnings, *self._leased(found)),
             counts=frozen({} if found.fleet is None else _counts(found.fleet)),
         )
 
@@ -60,6 +63,27 @@ class OfflineConfig:
             return self._paths(Node()).listing()
         fleet = right(self._examine(file, host)).fleet
         return {"config": str(file), **self._paths(fleet.node).listing()}
+
+    def _leased(self, found: Reading) -> list[Problem]:
+        """A warning for each resource that is leased now (LEASE-5)."""
+        if found.fleet is None:
+            return []
+        state = DirectoryStateFiles(root=self._paths(found.fleet.node).state_dir)
+        try:
+            rows = (state.load(HELD) or {}).values()
+        except ValueError:
+            return []
+        leases = {str(row.get("resource")): str(row.get("lease")) for row in rows if isinstance(row, dict)}
+        return [
+            Problem(
+                file=found.file,
+                line=1,
+                column=1,
+                path=f"reservations.resources.{shorten(name)}",
+                message=f"is leased now ({shorten(lease)}): a change of it counts from its next lease on",
+            )
+            for name, lease in sorted(leases.items())
+        ]
 
     def _find(self, path: str | None) -> Path:
         return find_config(self.env, path, here=self.here, system=self.system)

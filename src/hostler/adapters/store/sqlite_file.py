@@ -151,7 +151,7 @@ class StoreFile:
 
     def check(self) -> None:
         """Raises Unusable unless the file is a store of ours, whole, and not newer. Only reads."""
-        found = self.path.stat()
+        found = self.path.lstat()  # Not through a link: whoever put it there would choose the file.
         if not stat.S_ISREG(found.st_mode):
             raise Unusable("it is no regular file")
         with self.path.open("rb") as file:

@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from hostler.client.saved import DIRECTORY_MODE, REQUEST_ID, SavedLease, read_private, write_private
+from hostler.client.saved import REQUEST_ID, SavedLease, make_private, read_private, write_private
 from hostler.client.trust import trusted
 from hostler.domain.errors import StateUnusable
 from hostler.domain.values import rfc3339
@@ -40,7 +40,7 @@ def write_secret(state: Path, saved: SavedLease) -> Path:
     """The file with the secret alone, for who is to prove that it works under the lease."""
     path = _secret_file(state, saved.request_id)
     try:
-        path.parent.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+        make_private(path.parent)
         write_private(path, saved.secret.encode("ascii"))
     except OSError as error:
         raise StateUnusable(path=str(path), why=str(error)) from error

@@ -88,16 +88,19 @@ def reserve(
 
     Ctrl-C gives the place back.
     """
-    wrong = _wrong(asked, now=now, wait=wait, shell=shell, json=json)
-    if wrong is not None:
-        return usage(wrong, HELP, as_json=json)
-    with to_head() as client:
-        who = holder(client, quiet=json)
-        saved = who.leases.prepare(resource, **wish(asked, wait=patience(wait), dry_run=dry_run))
-        steps = _steps(who, saved, asked, wait, dry_run=dry_run)
-        if shell:
-            return _in_shell(lambda: taking(who, saved, steps, _export(saved), as_json=False))
-        return taking(who, saved, steps, printing(as_json=json, dry_run=dry_run), as_json=json)
+
+    def take() -> int:
+        wrong = _wrong(asked, now=now, wait=wait, shell=shell, json=json)
+        if wrong is not None:
+            return usage(wrong, HELP, as_json=json)
+        with to_head() as client:
+            who = holder(client, quiet=json)
+            saved = who.leases.prepare(resource, **wish(asked, wait=patience(wait), dry_run=dry_run))
+            steps = _steps(who, saved, asked, wait, dry_run=dry_run)
+            got = _export(saved) if shell else printing(as_json=json, dry_run=dry_run)
+            return taking(who, saved, steps, got, as_json=json)
+
+    return _in_shell(take) if shell else take()
 
 
 def _wrong(asked: Asked, *, now: bool, wait: bool | float, shell: bool, json: bool) -> str | None:

@@ -148,6 +148,8 @@ class Running:
         return ran.code
 
     def _with_job(self, one: OneLease) -> Ran:
+        # First what may fail: a job that began would be left behind.
+        secret = write_secret(state_dir(os.environ), self.saved)
         jobs = Jobs(state=state_dir(os.environ), url=self.who.leases.url)
         known = self.who.leases.files.get(self.saved.request_id) or self.saved
         asked = jobs.prepare(
@@ -159,11 +161,7 @@ class Running:
         )
         job = drive(self.who.client, jobs.start(asked), sleep).job.id
         reports = Reports(client=to_head, jobs=jobs, job=asked)
-        env = {
-            **os.environ,
-            **environment(one, write_secret(state_dir(os.environ), self.saved)),
-            JOB_VAR: job,
-        }
+        env = {**os.environ, **environment(one, secret), JOB_VAR: job}
         tail = Tail()
         try:
             ran = self._watched(known, job, reports, tail, env)
