@@ -17,6 +17,7 @@ from hostler.domain.moment import Moment, left
 from hostler.domain.resource import Resource
 from hostler.domain.step import DrainEngine, FoundEngine, PointRoute, StartEngine, StopEngine, SuspendEngine
 from hostler.services.holdings import TOUCHING
+from hostler.services.holdings import things as held
 from hostler.services.promotion import candidates
 from hostler.services.schedule_needs import Tx
 from tests.fakes.machine_world import Thing, things
@@ -168,7 +169,7 @@ def one_holder(found: Rows) -> None:
     for lease in found.live.values():
         for cover in lease.covers if lease.state.holds else ():
             assert holders.setdefault(cover, lease.id) == lease.id, f"LEASE-7: two leases hold {cover}"
-        for thing in set(things(lease.plan)) if lease.state in TOUCHING else ():
+        for thing in set(held(lease.plan)) if lease.state in TOUCHING else ():
             assert touching.setdefault(thing, lease.id) == lease.id, f"LEASE-3: two leases touch {thing}"
     claimed = {name: it.id for name, it in found.holders.items() if it is not None}
     assert claimed == holders, f"LEASE-7: claim rows {claimed}, states {holders}"

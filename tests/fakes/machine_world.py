@@ -136,6 +136,10 @@ _CODER_BOX: Final = (
     Action(verb="route", target="shared", host=CROW, to="away"),
     Action(verb="route", target="chat", host=CROW, to="coder"),
 )
+_DISK: Final = (
+    Action(verb="suspend", target="small", host=CROW),
+    Action(verb="exec", host=CROW, argv=("lamp", "off"), undo=("lamp", "on"), check=("is-dark",)),
+)
 _HELD_RAVEN: Final = (
     Action(verb="hold", target="raven", host=RAVEN),
     Action(verb="route", target="voice", host=RAVEN, to="least"),
@@ -152,12 +156,12 @@ def configs() -> Mapping[str, Fleet]:
     """The configs that daemons are started with: the same names, and what they do differs."""
     crow, raven, disk = _named("crow-box", _CROW_BOX), _named("raven-box", _RAVEN_BOX), _named("disk")
     coder, held = _named("crow-box", _CODER_BOX), _named("raven-box", _HELD_RAVEN)
-    lock = _named("crow-box")
+    lock, more = _named("crow-box"), _named("disk", _DISK)
     return {
         "first": _fleet(crow, raven, _named("pair", (), crow, raven), disk),
         "edited": _fleet(coder, held, _named("pair", (), coder, held), replace(disk, indefinite=True)),
         "shrunk": _fleet(crow, disk),
-        "grown": _fleet(lock, raven, disk, _named("pair", (), lock, raven, disk)),
+        "grown": _fleet(lock, raven, more, _named("pair", (), lock, raven, more)),
     }
 
 
@@ -193,7 +197,8 @@ def values(worlds: Mapping[str, World]) -> dict[Thing, object]:
         for name, route in world.routes.items():
             found[host, f"route {name}"] = route.active
         found[host, "hold"] = world.hold
-        found[host, "command is-full"] = "is-full" in world.commands
+        for check in ("is-full", "is-dark"):
+            found[host, f"command {check}"] = check in world.commands
         found[host, "webhook https://board.example.net"] = "https://board.example.net" in world.webhooks
     return found
 

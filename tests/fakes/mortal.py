@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar, cast
 
 from hostler.adapters.store.memory import MemoryStore
 from hostler.adapters.store.sqlite import SqliteStore
-from hostler.domain.errors import NodeUnreachable
+from hostler.domain.errors import NodeUnreachable, ScheduleUnavailable
 from hostler.domain.events import Recorded
 from hostler.domain.fence import Fence
 from hostler.domain.holding import Holding
@@ -55,12 +55,13 @@ class Trouble:
     """What is wrong between the daemon and its nodes.
 
     `hang_in`: so many calls later one hangs until `go_on`; `lose_in`: so many effects later an answer is
-    lost.
+    lost; so many `refusals` has the store left.
     """
 
     away: set[str] = field(default_factory=set)
     hang_in: int = -1
     lose_in: int = -1
+    refusals: int = 0
     gate: asyncio.Event | None = None
 
     async def meet(self, host: str) -> None:
@@ -71,6 +72,12 @@ class Trouble:
         if self.hang_in == -1 and self.gate is None:
             self.gate = asyncio.Event()
             await self.gate.wait()
+
+    def store(self) -> None:
+        """What a call of the store meets."""
+        if self.refusals > 0:
+            self.refusals -= 1
+            raise ScheduleUnavailable(why="the disk is away", file="schedule.db")
 
     def loses(self, host: str) -> None:
         """What an answer meets on its way."""
@@ -89,8 +96,8 @@ class Trouble:
 class MortalStore:
     """The schedule's store as a daemon sees it that may be killed before and after every call."""
 
-    def __init__(self, inner: ScheduleStore, fuse: Fuse) -> None:
-        self._inner, self._fuse = inner, fuse
+    def __init__(self, inner: ScheduleStore, fuse: Fuse, trouble: Trouble) -> None:
+        self._inner, self._fuse, self._trouble = inner, fuse, trouble
 
     async def write(self, work: Callable[[Tx], _T]) -> _T:
         return await self._mortal(lambda: self._inner.write(work))
@@ -107,6 +114,7 @@ class MortalStore:
 
     async def _mortal(self, call: Callable[[], Awaitable[_T]]) -> _T:
         self._fuse.burn()
+        self._trouble.store()
         result = await call()
         self._fuse.burn()
         return result
@@ -200,6 +208,6 @@ def nodes(inner: Mapping[str, FakeNode], fuse: Fuse, trouble: Trouble) -> dict[s
     return {host: MortalNode(node, fuse, trouble) for host, node in inner.items()}
 
 
-def schedule_store(store: BothStores, fuse: Fuse) -> ScheduleStore:
+def schedule_store(store: BothStores, fuse: Fuse, trouble: Trouble) -> ScheduleStore:
     """The store as one daemon reaches it."""
-    return cast("ScheduleStore", MortalStore(store, fuse))
+    return cast("ScheduleStore", MortalStore(store, fuse, trouble))

@@ -14,7 +14,7 @@ from typing import TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from hostler.domain.errors import IdempotencyConflict, NotYours, Refusal, StaleGeneration
+from hostler.domain.errors import IdempotencyConflict, NotYours, Refusal, ScheduleUnavailable, StaleGeneration
 from hostler.domain.job import JobId
 from hostler.domain.lease import Lease, LeaseId, State
 from hostler.domain.moment import left
@@ -119,12 +119,14 @@ class ScheduleMachine(RuleBasedStateMachine):
         body = replace(asked.body, reason="another")
 
         def hear(answer: object, refusal: Refusal | None) -> None:
-            assert isinstance(refusal, IdempotencyConflict), f"F02: {answer or refusal}"
+            assert isinstance(refusal, IdempotencyConflict | ScheduleUnavailable), f"F02: {answer or refusal}"
 
         self.play.call(self.play.head.schedule.reserve(body, asked.request, OPERATOR, BY), hear)
 
     def _reserve(self, asked: Asked) -> None:
         def hear(answer: object, refusal: Refusal | None) -> None:
+            if isinstance(refusal, ScheduleUnavailable):
+                return
             if refusal is not None:
                 assert asked.lease is None, f"F02: {asked.lease} was acknowledged, now {refusal}"
                 return
@@ -200,7 +202,9 @@ class ScheduleMachine(RuleBasedStateMachine):
             body = ReleaseBody(secret=lease.holder, generation=lease.fence.generation - 1)
 
         def hear(answer: object, refusal: Refusal | None) -> None:
-            assert isinstance(refusal, NotYours | StaleGeneration), f"R37: {answer or refusal}"
+            assert isinstance(refusal, NotYours | StaleGeneration | ScheduleUnavailable), (
+                f"R37: {answer or refusal}"
+            )
 
         self.play.call(self.play.head.schedule.release(lease.id, body, AGENT, BY), hear)
 
@@ -267,7 +271,10 @@ class ScheduleMachine(RuleBasedStateMachine):
         body = FenceBody(up=up, reason="deploy", for_s=for_s)
 
         def hear(answer: object, refusal: Refusal | None) -> None:
-            assert refusal is None or self.play.log.fenced or self.play.rows.fence, f"LEASE-28: {refusal}"
+            fenced = self.play.log.fenced or self.play.rows.fence is not None
+            assert refusal is None or fenced or isinstance(refusal, ScheduleUnavailable), (
+                f"LEASE-28: {refusal}"
+            )
 
         self.play.call(self.play.head.schedule.fence(body, OPERATOR, BY), hear)
 
@@ -309,7 +316,7 @@ class ScheduleMachine(RuleBasedStateMachine):
     # ------------------------------------------------------------ faults
 
     @rule(
-        what=st.sampled_from(("hang", "go on", "go on", "lose", "cut off", "sicken", "heal", "heal")),
+        what=st.sampled_from(("hang", "go on", "lose", "cut off", "sicken", "store", "heal", "heal")),
         n=st.integers(0, 12),
     )
     def fault(self, what: str, n: int) -> None:
@@ -324,6 +331,8 @@ class ScheduleMachine(RuleBasedStateMachine):
             case "sicken":
                 host, name = ENGINES[n % len(ENGINES)]
                 self.play.worlds[host].engines[name].healthy = False
+            case "store":
+                self.play.trouble.refusals = n
             case "heal":
                 self.play.heal()
             case _:

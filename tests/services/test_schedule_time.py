@@ -13,10 +13,12 @@ from hostler.domain.errors import (
     LeaseNotFound,
     Refusal,
     SlotTaken,
+    StaleGeneration,
     WrongScope,
 )
+from hostler.wire.jobs import JobBody, UpdateBody
 from hostler.wire.schedule import FenceBody
-from tests.fakes.schedule_world import AGENT, BY, OPERATOR, fleet, head, resource
+from tests.fakes.schedule_world import AGENT, BY, OPERATOR, fleet, hash_of, head, resource
 
 
 async def test_a_fence_holds_expiry_and_promotion_and_its_time_counts_for_nothing() -> None:
@@ -186,3 +188,20 @@ async def test_a_change_of_a_leased_resource_is_told() -> None:
         await later.release(lease)
         await later.ticks(1)
         assert list(later.warnings[-1]) == []
+
+
+async def test_a_report_under_a_grant_that_is_over_is_refused() -> None:
+    """LEASE-8, F03, JOB-4: a report that names a grant which is over is refused; without, the job goes on."""
+    async with head() as it:
+        lease = await it.reserve()
+        body = JobBody(title="sweep", secret_hash=hash_of("anna"), holder="anna", lease=lease.id)
+        job = (await it.parts.jobs.start(body, "job-1", AGENT, BY)).job
+        report = UpdateBody(secret="anna", note="on", generation=lease.generation)
+        assert (await it.parts.jobs.update(job.id, report, AGENT, BY)).job.note == "on"
+        await it.release(lease)
+        await it.reserve(holder="bert")
+        with pytest.raises(StaleGeneration) as caught:
+            await it.parts.jobs.update(job.id, replace(report, note="off"), AGENT, BY)
+        assert (caught.value.present, caught.value.holder) == (2, "bert")
+        after = (await it.parts.jobs.update(job.id, UpdateBody(secret="anna"), AGENT, BY)).job
+        assert (after.note, after.state) == ("on", "running")

@@ -136,9 +136,6 @@ async def test_a_holder_that_is_suspended_past_its_hard_end(fake: House) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(
-    strict=True, reason="run/watch.py reaps the child that the node killed before it looks at the time"
-)
 async def test_a_wrapper_that_wakes_up_after_its_lease(fake: House) -> None:
     """JOB-5, LEASE-22, F03: its child was killed by the node meanwhile, and it exits with 76."""
     furnish(fake)

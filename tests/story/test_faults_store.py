@@ -110,7 +110,10 @@ def odd(hold: Path, kind: str) -> None:
         os.chown(hold, 12345, 12345)
 
 
-@pytest.mark.parametrize("kind", ["no expiry", "torn", "symlink", "owner"])
+@pytest.mark.parametrize(
+    "kind",
+    ["no expiry", "owner", *(pytest.param(it, marks=pytest.mark.slow) for it in ("torn", "symlink"))],
+)
 async def test_an_odd_reservation_file_counts_as_reserved(fake: House, kind: str) -> None:
     """HOLD-4, LEASE-23, F24: the claim queues behind it, `--now` is refused, and it is told once."""
     if kind == "owner" and os.geteuid() != 0:

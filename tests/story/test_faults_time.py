@@ -155,7 +155,9 @@ async def test_a_head_that_does_not_run_for_a_while(fake: House) -> None:
         assert anna.last["state"] == "active"
 
 
-@pytest.mark.parametrize("down_s", [90, 2400], ids=["90 s", "40 min"])
+@pytest.mark.parametrize(
+    "down_s", [pytest.param(90, id="90 s"), pytest.param(2400, id="40 min", marks=pytest.mark.slow)]
+)
 async def test_a_head_that_was_down(fake: House, down_s: int) -> None:
     """LEASE-14, LEASE-21, R36, F21: what ran out is renewed in grace; nothing is done twice."""
     box = gates(fake, "one", "two", ttl={"default": "1m", "max": "12h", "warn": []})

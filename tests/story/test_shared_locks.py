@@ -31,7 +31,7 @@ from tests.story.lease_house import (
 from tests.story.shells import begun, gets, go, person, shell, typed, work
 
 CONFIG = 78
-SHORT: Json = {"ttl": {"default": "2s", "max": "1h", "warn": []}}
+SHORT: Json = {"ttl": {"default": "3s", "max": "1h", "warn": []}}
 
 
 async def has(it: House, name: str) -> Json:
@@ -137,8 +137,8 @@ async def test_an_owner_that_is_killed_loses_the_lease_in_time(fake: House) -> N
         assert bert.last["state"] == "queued", "no process is the lease"
         await gets(bert)
     assert (await lease_is(fake, str(old["id"]), "expired"))["holder"] == "anna"
-    ends = [row["type"] for row in await events(fake, "lease_active", "lease_expired")]
-    assert ends == ["lease_active", "lease_expired", "lease_active"]
+    ends = [row["type"] for row in await events(fake, "lease_active", "lease_ended")]
+    assert ends == ["lease_active", "lease_ended", "lease_active"]
 
 
 async def test_a_lease_outlives_the_shell_that_took_it(fake: House) -> None:

@@ -136,9 +136,13 @@ class LeaseEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waited(LeaseEvent):
-    """It is first in line, and a passing condition keeps it there (LEASE-24); no `why`: nothing does now."""
+    """It is first in line, and a passing condition keeps it there (LEASE-24); no `why`: nothing does now.
+
+    `covers`: what it waits for is more, or less, since the config changed (LEASE-5).
+    """
 
     why: str
+    covers: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -194,7 +194,7 @@ def _changed(event: LeaseEvent, lease: Lease, _now: Moment) -> Lease:
 
 @_changed.register
 def _(event: Waited, lease: Lease, _now: Moment) -> Lease:
-    return replace(lease, cause=event.why)
+    return replace(lease, cause=event.why, covers=event.covers or lease.covers)
 
 
 @_changed.register

@@ -200,6 +200,8 @@ def _message(lease: Lease, event: LeaseEvent, now: Moment) -> str:
     match event:
         case Shifted():
             return f"{format_duration(event.seconds)} under the fence do not count for {who} on {what}."
+        case Waited(covers=covers) if covers is not None:
+            return f"{who} waits for {what}, which is {', '.join(covers)} in the config now."
         case Warned():
             return f"The lease of {who} on {what} expires in {_time_left(lease, now)}."
         case Renewed() if lease.state is not State.ACTIVE:

@@ -74,7 +74,7 @@ def holdings(live: Iterable[Lease], hosts: Iterable[str], now: Moment) -> Mappin
                 key=lease.key,
                 until=_until(lease, now),
             )
-            for host, thing in _things(lease.plan):
+            for host, thing in things(lease.plan):
                 found.setdefault(host, {})[thing] = holding
     return frozen({host: frozen(things) for host, things in found.items()})
 
@@ -86,7 +86,8 @@ def _until(lease: Lease, now: Moment) -> datetime | None:
     return shown(lease.expires, now)
 
 
-def _things(plan: Sequence[Step]) -> Iterator[tuple[str, str]]:
+def things(plan: Sequence[Step]) -> Iterator[tuple[str, str]]:
+    """What a plan changes: the host and the thing, as `holdings` names it."""
     for step in plan:
         match step:
             case DrainEngine() | SuspendEngine() | StopEngine() | StartEngine():

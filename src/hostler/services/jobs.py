@@ -48,7 +48,7 @@ from hostler.services.job_silence import Silence
 from hostler.services.job_views import job_view, point_view
 from hostler.services.keys import Principal, Scope
 from hostler.services.needs import Clock, Ids
-from hostler.services.proof import proven
+from hostler.services.proof import proven, stale
 from hostler.services.schedule_needs import ScheduleStore, Tx
 from hostler.wire.jobs import FinishBody, JobBody, JobList, JobsQuery, OneJob, UpdateBody
 from hostler.wire.values import dump
@@ -115,7 +115,7 @@ class Jobs:
         del who, by  # A key opens the door; the secret is what proves a holder (LEASE-9).
         update = update_of(body, self.redact)
         known = known_id(id_)
-        return await self._write(lambda tx: self._update(tx, known, body.secret, update))
+        return await self._write(lambda tx: self._update(tx, known, body, update))
 
     async def finish(self, id_: str, body: FinishBody, who: Principal, by: Requester) -> OneJob:
         """The job, over. Its holder ends it, or an operator with a reason; `lost` needs proof (JOB-2).
@@ -214,10 +214,12 @@ class Jobs:
         seq = tx.record(job_events.started(job, by.tag()))
         return self._told(tx, self.silence.put(tx, job, job.created, seq))
 
-    def _update(self, tx: Tx, id_: JobId, secret: str, update: Update) -> OneJob:
+    def _update(self, tx: Tx, id_: JobId, body: UpdateBody, update: Update) -> OneJob:
         now, job = self.clock.moment(), _read(tx, id_)
-        if not proven(secret, job.secret):
+        if not proven(body.secret, job.secret):
             raise _not_yours(job)
+        if body.generation is not None:
+            _granted(tx, job, body.generation, now)
         if applied(job, update.n):
             return self._told(tx, job)
         before = self.silence.judged(tx, job, now, fenced=tx.fence() is not None)
@@ -312,6 +314,16 @@ class Jobs:
         except BaseException:
             self._open = None  # Whether it was written is not known: they are counted anew.
             raise
+
+
+def _granted(tx: Tx, job: Job, generation: int, now: Moment) -> None:
+    """Refuse `stale_generation` for a grant of the job's lease that is not the present one (LEASE-8, F03)."""
+    lease = None if job.lease is None else tx.lease(LeaseId(job.lease))
+    if lease is None or lease.fence is None:
+        return
+    if lease.fence.generation != generation or lease.state.ended:
+        holder = next((it for cover in lease.covers if (it := tx.holder(cover)) is not None), None)
+        raise stale(lease, generation, now, holder)
 
 
 def _read(tx: Tx, id_: JobId) -> Job:

@@ -27,7 +27,7 @@ from hostler.services.holdings import Holders
 from hostler.services.lease_requests import LeaseRequests
 from hostler.services.needs import Clock, Events
 from hostler.services.promotion import Promotion
-from hostler.services.recovery import of_another_boot, recover
+from hostler.services.recovery import of_another_boot, recast, recover
 from hostler.services.schedule_needs import ScheduleStore, Tx
 from hostler.services.schedule_views import changed
 from hostler.services.waiting import Waiters
@@ -61,6 +61,7 @@ class Mind:
     next_at: float = 0.0
     over: set[str] = field(default_factory=set)
     failing: str | None = None
+    begun: bool = False
     quiet: dict[LeaseId, tuple[Lease, float]] = field(default_factory=dict)
 
 
@@ -108,20 +109,26 @@ class Keeper:
         now = self.clock.moment()
         self.mind.last, self.mind.grace_until = now, now.elapsed + GRACE_S
         try:
-            await self.back.look()
-            await recover(self.store, self.clock)
-            await self._reboots(now)
-            self.mind.over |= await self.store.read(_untold)
-            await self.jobs.resumed()
-            await self.fences.anchor()
-            await self.fences.mirror()
-            await self.holders.sync()
+            await self._begin(now)
             if not await self.store.read(lambda tx: tx.live() or tx.open_jobs()):
                 # Nothing was missed, so nobody is given time for it.
                 self.mind.grace_until = now.elapsed
         except UNUSABLE as refusal:
             self.mind.failing = str(refusal)
             self.bug(refusal)
+
+    async def _begin(self, now: Moment) -> None:
+        """What an earlier daemon left is taken up; done as soon as the store can be used."""
+        await self.back.look()
+        await recover(self.store, self.clock, spare=self.workshop.running)
+        await recast(self.store, self.clock, self.fleet.resources)
+        await self._reboots(now)
+        self.mind.over |= await self.store.read(_untold)
+        await self.jobs.resumed()
+        await self.fences.anchor()
+        await self.fences.mirror()
+        await self.holders.sync()
+        self.mind.begun = True
 
     async def run(self) -> None:
         """Tick until cancelled."""
@@ -151,6 +158,8 @@ class Keeper:
         now = self.clock.moment()
         self._time(now)
         try:
+            if not self.mind.begun:
+                await self._begin(now)
             if await self.fences.tick():
                 self._blind(now)
             fenced = await self.store.read(lambda tx: tx.fence()) is not None

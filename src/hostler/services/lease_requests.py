@@ -73,6 +73,7 @@ class LeaseRequests:
         actor = authorise(lease, body, who, by, now)
         if lease.state is not State.OFFERED:
             return Decision(lease=lease)
+        look = self.promotion.beside(tx, lease.id, look)
         if look.lasting:
             return change(tx, lease, Dropped(ending=State.FAILED, why=str(look.refusal)), now)
         fence = tx.fence()

@@ -8,12 +8,13 @@ run in one write transaction; who is too late finds a claim row (LEASE-7).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from hostler.domain.booking import limit
 from hostler.domain.errors import Kind, NotFound, Refusal
 from hostler.domain.fleet import Fleet
+from hostler.domain.holding import refusal as leased
 from hostler.domain.lease import (
     Activated,
     Decision,
@@ -32,6 +33,7 @@ from hostler.domain.plan import activation
 from hostler.domain.queue import next_up, order
 from hostler.domain.resource import Resource
 from hostler.domain.step import Step
+from hostler.services.holdings import holdings, things
 from hostler.services.lease_changes import change
 from hostler.services.needs import Clock
 from hostler.services.operations import preflight
@@ -88,12 +90,29 @@ class Promotion:
                 moved.append(made.lease)
         return moved
 
+    def beside(self, tx: Tx, id_: LeaseId, look: Look) -> Look:
+        """The look, refused too while another lease has what the plan would change (LEASE-5, LEASE-15).
+
+        Its claim is on another resource then: the config moved the thing since it was granted.
+        """
+        now = self.clock.moment()
+        if look.refusal is not None or not look.plan:
+            return look
+        held = holdings([it for it in tx.live() if it.id != id_], (), now)
+        for host, thing in things(look.plan):
+            holding = held.get(host, {}).get(thing)
+            if holding is not None:
+                kind, _, name = thing.partition(" ")
+                return replace(look, refusal=leased(kind, name, holding, now.at))
+        return look
+
     def _turn(self, tx: Tx, id_: LeaseId, look: Look) -> Decision | None:
         """The turn of a lease, looked at again inside the transaction; None when it is not its turn now."""
         now = self.clock.moment()
         lease = next((it for it in candidates(tx, now) if it.id == id_), None)
         if lease is None:
             return None
+        look = self.beside(tx, id_, look)
         if look.refusal is not None and look.lasting:
             return change(tx, lease, Dropped(ending=State.FAILED, why=str(look.refusal)), now)
         if look.refusal is not None:

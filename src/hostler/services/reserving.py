@@ -117,6 +117,9 @@ class Reserving:
         if body.now and fence is not None:
             raise Fenced(until=rfc3339(shown(fence.until, now)), reason=fence.reason, by=fence.by)
         made = self._opened(tx, lease, by.tag())
+        look = self.promotion.beside(tx, made.lease.id, look)
+        if body.now and look.refusal is not None:
+            raise look.refusal
         if look.refusal is None and any(it.id == made.lease.id for it in candidates(tx, now)):
             return self.promotion.grant(tx, made.lease, look, by.tag())
         if body.now:

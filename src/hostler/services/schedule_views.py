@@ -182,7 +182,8 @@ def changed(lease: Lease, fleet: Fleet) -> str | None:
     resource = fleet.resources.get(lease.resource)
     if resource is None:
         return f"{lease.resource} is in the config no more; lease {lease.id} still holds it"
-    same = resource.covers == lease.covers and plan.activation(fleet, resource) == lease.plan
+    steps = plan.activation(fleet, resource) if resource.actions else ()
+    same = resource.covers == lease.covers and steps == lease.plan
     if same or lease.state is State.OFFERED:
         return None
     return f"{lease.resource} was changed in the config; it counts from its next lease on, not for {lease.id}"

@@ -60,9 +60,9 @@ class StoreCare:
     async def backup(self, body: BackupBody) -> Cared:
         """Copy the store, whole and consistent, while writers go on. Refuses `invalid_request`."""
         target = Path(body.file)
-        if not target.is_absolute():
+        if not target.is_absolute() or not target.name or not body.file.isprintable():
             raise InvalidRequest(
-                what=f"{shorten(body.file)} is no whole path.",
+                what=f"{shorten(body.file)!r} is no whole path of a file.",
                 expected="Name a new file on the daemon's machine, from / on.",
                 where="file",
             )

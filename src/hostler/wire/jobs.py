@@ -69,7 +69,8 @@ class UpdateBody:
     """One update: all of it applies, or nothing (R67). None of any kind is a heartbeat (JOB-2).
 
     `n` is the client's own sequence number, from 1: a number that was applied already is answered and not
-    applied again (JOB-6). `source` `child` marks what a child wrote (JOB-5).
+    applied again (JOB-6). `source` `child` marks what a child wrote (JOB-5). `epoch` and `generation` say
+    under which grant of the job's lease it was made: one that is over is refused (LEASE-8).
     """
 
     secret: Text
@@ -79,6 +80,8 @@ class UpdateBody:
     metrics: Mapping[str, float] = field(default_factory=lambda: frozen({}))
     receipts: tuple[ReceiptBody, ...] = ()
     source: Literal["holder", "child"] = "holder"
+    epoch: Text | None = None
+    generation: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -227,7 +227,7 @@ WORKING: Final = (
         handler=jobs.update,
         body=UpdateBody,
         answer=OneJob,
-        refusals=(JobNotFound, Ended, *WRITES),
+        refusals=(JobNotFound, StaleGeneration, Ended, *WRITES),
     ),
     Endpoint(
         method="POST",

@@ -80,7 +80,10 @@ def beat(client: Client, leases: Leases, saved: SavedLease, job: str) -> float |
         return None
     say(trusted_until=trusted(one, began))
     try:
-        client.post(f"{JOBS}/{job}/updates", {"secret": saved.secret})
+        client.post(
+            f"{JOBS}/{job}/updates",
+            {"secret": saved.secret, "epoch": one.lease.epoch, "generation": one.lease.generation},
+        )
     except Refusal as refusal:
         # The job may be over, or the schedule busy: the lease is what counts here.
         say(trouble=str(refusal))

@@ -110,9 +110,10 @@ class Watch:
         return max(0.0, min(at) - now) if at else None
 
     def _tick(self, now: float) -> None:
-        self._reap(now)
+        # First the time: a child that its node killed at the end of the lease ended because of that (F03).
         if self.lost is None and self.code is None and self.until is not None and now >= self.until:
             self._lose("it was not renewed in time", now)
+        self._reap(now)
         if self._kill_at is not None and now >= self._kill_at:
             self._kill_at, self._give_up_at = None, now + GONE_S
             self.child.send(signal.SIGKILL)
