@@ -10,8 +10,9 @@ CODE := src tests tools bench demo
 # Tests that `make test` runs: the slow ones are run by .ci/run, the cases of others by `make cases`.
 FAST := not slow and not cases
 WORKERS ?= 2
+MINUTES ?= 20
 
-.PHONY: help install demo test check style types layers sizes docs docs-check coverage slow cases bench lock clean
+.PHONY: help install demo test check style types layers sizes docs docs-check coverage slow machine cases bench lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
@@ -88,6 +89,9 @@ coverage: install
 slow: install ## the tests that take longer
 	@echo "== slow tests"
 	@$(PY) -m pytest -m "slow and not cases" || { code=$$?; [ $$code -eq 5 ] && echo "no test is marked slow" || exit $$code; }
+
+machine: install ## the state machine of leases and jobs, with random examples (MINUTES=20)
+	@$(PY) -m tools.machine --minutes $(MINUTES)
 
 # --- upkeep ------------------------------------------------------------------------------------------------------
 

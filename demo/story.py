@@ -12,6 +12,8 @@ from demo.show import Show, took
 from demo.stage import EMBED, IDLE_REVERT_S, SAYS, DemoError, Stage
 
 LOOK_S = 0.1
+ROWS = 24
+"""Lines of a command that are shown: of more, the first and the last."""
 REFUSAL_S = 1.0
 """A refusal or a degraded answer must come without a start: far above what it takes, below any load."""
 
@@ -115,7 +117,7 @@ class Story:
 
     def residents(self) -> None:
         """The daemon comes up and brings the residents up, one after the other."""
-        self.show.step("A box with four engines: the daemon starts, and the residents come up by themselves")
+        self.show.step("A box with five engines: the daemon starts, and the residents come up by themselves")
         self.show.asked("hostler serve")
         self.show.told("listening", self.stage.start_daemon())
         for name in (EMBED, "fast"):
@@ -250,7 +252,8 @@ class Story:
         self.show.asked("hostler " + " ".join(argv))
         begun = time.monotonic()
         done = self.stage.command(*argv)
-        for text in done.stdout.splitlines()[:14]:
+        lines = done.stdout.splitlines()
+        for text in lines if len(lines) <= ROWS else [*lines[: ROWS // 2], "…", *lines[-ROWS // 2 :]]:
             self.show.line(f"   | {text}")
         if done.returncode != 0:
             raise DemoError(f"hostler {' '.join(argv)} ended with {done.returncode}: {done.stderr.strip()}")

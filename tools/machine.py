@@ -6,10 +6,7 @@ Each round draws other examples. The first failure ends it, with the shortest ex
 import argparse
 import sys
 import time
-from pathlib import Path
 from typing import Final
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test

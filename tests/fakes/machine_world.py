@@ -46,6 +46,7 @@ def hosts() -> dict[str, World]:
             "small": FakeEngine(),
             "coder": FakeEngine(up=False),
             "cold": FakeEngine(up=False),
+            "spare": FakeEngine(),
         },
         routes={
             "chat": FakeRoute(
@@ -137,7 +138,7 @@ _CODER_BOX: Final = (
     Action(verb="route", target="chat", host=CROW, to="coder"),
 )
 _DISK: Final = (
-    Action(verb="suspend", target="small", host=CROW),
+    Action(verb="suspend", target="spare", host=CROW),
     Action(verb="exec", host=CROW, argv=("lamp", "off"), undo=("lamp", "on"), check=("is-dark",)),
 )
 _HELD_RAVEN: Final = (
@@ -162,6 +163,7 @@ def configs() -> Mapping[str, Fleet]:
         "edited": _fleet(coder, held, _named("pair", (), coder, held), replace(disk, indefinite=True)),
         "shrunk": _fleet(crow, disk),
         "grown": _fleet(lock, raven, more, _named("pair", (), lock, raven, more)),
+        "moved": _fleet(_named("crow-box", _DISK), raven, disk),
     }
 
 

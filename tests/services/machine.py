@@ -78,7 +78,7 @@ class ScheduleMachine(RuleBasedStateMachine):
     @rule(
         resources=st.lists(st.sampled_from(RESOURCES), min_size=1, max_size=3),
         way=st.sampled_from(("queue", "queue", "now", "detached", "booked", "priority")),
-        ttl=st.sampled_from((None, 60.0, 1800.0)),
+        ttl=st.sampled_from((None, 60.0, 60.0, 1800.0)),
     )
     def reserve(self, resources: list[str], way: str, ttl: float | None) -> None:
         """One holder after the other asks for a resource."""
@@ -169,12 +169,9 @@ class ScheduleMachine(RuleBasedStateMachine):
         elif lease.state is State.QUEUED:
             self.renew(which, ttl=None, wait=60.0)
         elif lease.state is State.OFFERED:
-            self.claim(lease)
+            body = ClaimBody(secret=lease.holder)
+            self.play.call(self.play.head.schedule.claim(lease.id, body, AGENT, BY))
         self.play.pass_(1.0, 1.0)
-
-    def claim(self, lease: Lease) -> None:
-        """Its holder takes up an offer."""
-        self.play.call(self.play.head.schedule.claim(lease.id, ClaimBody(secret=lease.holder), AGENT, BY))
 
     @precondition(lambda self: self.play.rows.live)
     @rule(which=WHICH, cancel=st.booleans(), operator=st.booleans())
@@ -265,18 +262,19 @@ class ScheduleMachine(RuleBasedStateMachine):
 
     # ------------------------------------------------------------ operators, time
 
-    @rule(up=st.sampled_from((True, False, False)), for_s=st.sampled_from((60.0, 1800.0)))
-    def fence(self, up: bool, for_s: float) -> None:
-        """An operator puts the deployment fence up, or takes it down."""
-        body = FenceBody(up=up, reason="deploy", for_s=for_s)
+    @rule(for_s=st.sampled_from((0.0, 60.0, 1800.0)), minutes=st.sampled_from((0, 0, 5, 20)))
+    def fence(self, for_s: float, minutes: int) -> None:
+        """An operator puts the deployment fence up, or takes it down; then minutes pass."""
+        body = FenceBody(up=for_s > 0, reason="deploy", for_s=for_s or 60.0)
 
         def hear(answer: object, refusal: Refusal | None) -> None:
             fenced = self.play.log.fenced or self.play.rows.fence is not None
-            assert refusal is None or fenced or isinstance(refusal, ScheduleUnavailable), (
-                f"LEASE-28: {refusal}"
-            )
+            good = refusal is None or fenced or isinstance(refusal, ScheduleUnavailable)
+            assert good, f"LEASE-28: {refusal}"
 
         self.play.call(self.play.head.schedule.fence(body, OPERATOR, BY), hear)
+        if minutes:
+            self.play.pass_(minutes * 60.0, 14.0)
 
     @rule(
         how=st.sampled_from(("seconds", "seconds", "minutes", "minutes", "blind", "jump")),
@@ -365,20 +363,24 @@ class ScheduleMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """When all is healed and all is given back, everything is as it stood (R39)."""
-        if not self.begun:
-            return
         try:
-            if sys.exc_info()[0] is None:
-                self._end_well()
+            if self.begun and sys.exc_info()[0] is None:
+                self.ends_well()
         finally:
+            self.close()
+
+    def close(self) -> None:
+        """Nothing of it is left."""
+        if self.begun:
             self.play.close()
 
-    def _end_well(self) -> None:
+    def ends_well(self) -> None:
+        """All is healed, every lease is given back, and nothing is left of them."""
         self.play.heal()
         for _ in range(12):
             self.play.look()
             if self.play.rows.fence is not None:
-                self.fence(up=False, for_s=60.0)
+                self.fence(for_s=0.0, minutes=0)
             if not self.play.rows.live:
                 return
             for lease in list(self.play.rows.live.values()):

@@ -31,6 +31,8 @@ from tests.fakes.node import FakeNode
 from tests.fakes.schedule_world import Head, join
 
 _T = TypeVar("_T")
+MEMORY = "/dev/shm"
+IN_FLIGHT = (State.ACTIVATING, State.RELEASING)
 Hear = Callable[[object, Refusal | None], None]
 """Who hears an answer, or the refusal; a daemon that was killed gave neither."""
 
@@ -79,7 +81,8 @@ class Play:
     head: Head
 
     def __init__(self, kind: str, config: str) -> None:
-        self.folder = tempfile.TemporaryDirectory()
+        # In memory where there is such a folder: a machine that dies with its disk is not played.
+        self.folder = tempfile.TemporaryDirectory(dir=MEMORY if Path(MEMORY).is_dir() else None)
         self.loop = asyncio.new_event_loop()
         self.loop.set_exception_handler(lambda _loop, _context: None)  # A killed task is nobody's to hear.
         self.clock, self.ids = ManualClock(), CountingIds()
@@ -108,6 +111,7 @@ class Play:
     def _daemon(self, calls: int = -1) -> None:
         """A daemon begins on the store as it is."""
         self.fuse = Fuse(calls)
+        before = {id_ for id_, it in self.seen().live.items() if it.state in IN_FLIGHT}
         self.head = join(
             town.configs()[self.config],
             mortal.schedule_store(self.store, self.fuse, self.trouble),
@@ -123,6 +127,10 @@ class Play:
         error = begun.exception()
         if error is not None and not isinstance(error, mortal.Crash):
             raise error
+        if self.head.parts.keeper.mind.begun:
+            live = self.seen().live
+            replayed = [it for it in before if it in live and live[it].state is not State.STUCK]
+            assert not replayed, f"R35: {replayed} were in flight, and are not stuck"
 
     def revive(self, calls: int = -1) -> None:
         """The daemon is dead; the next one begins, and the one after it when that is killed as it begins."""
@@ -315,7 +323,7 @@ class Play:
         """What must hold when the keeper has looked: nothing is due, and everybody was told."""
         now, found = self.clock.moment(), self.seen()
         for lease in found.live.values():
-            if lease.state in (State.ACTIVATING, State.RELEASING):
+            if lease.state in IN_FLIGHT:
                 assert lease.id in self.head.schedule.running(), f"LEASE-14: nobody works on {lease.id}"
         grace = self.head.parts.keeper.mind.grace_until
         checks.nothing_overdue(found, self.head.fleet.resources, now, grace)

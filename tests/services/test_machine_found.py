@@ -122,7 +122,9 @@ async def test_a_clock_that_jumps_after_a_reboot_keeps_a_fence_up() -> None:
 
 def test_times_of_another_boot_are_as_far_in_this_one() -> None:
     """LEASE-21: every time of the lease is as far from now as the wall clock says, by this run's clock."""
-    it = lease("ls-1", state=State.ACTIVE, created=NOW, activated=NOW, expires=NOW.plus(600), hard=NOW.plus(900))
+    it = lease(
+        "ls-1", state=State.ACTIVE, created=NOW, activated=NOW, expires=NOW.plus(600), hard=NOW.plus(900)
+    )
     now = replace(NOW.plus(60), boot="another", elapsed=1.0)
     found = anchored(it, now)
     assert found.expires is not None

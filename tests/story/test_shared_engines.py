@@ -121,7 +121,8 @@ async def test_only_what_was_registered_is_ended(fake: House) -> None:
         for one in (anna, bert):
             await one.do("release")
             await lease_is(fake, one.id, "released")
-        assert await child.wait() == -signal.SIGTERM
+        await eventually(lambda: child.returncode is not None, "what was registered is ended")
+        assert child.returncode == -signal.SIGTERM
         assert (reused.returncode, foreign.returncode) == (None, None)
 
 

@@ -39,7 +39,7 @@ class SavedLease:
     """
 
     request_id: str
-    secret: str
+    secret: str = field(repr=False)
     url: str
     resource: str
     body: Mapping[str, object] = field(default_factory=lambda: frozen({}))
@@ -62,7 +62,7 @@ class SavedJob:
     """One request for a job, and what came of it. Its updates wait in the spool of the same request id."""
 
     request_id: str
-    secret: str
+    secret: str = field(repr=False)
     url: str
     title: str
     body: Mapping[str, object] = field(default_factory=lambda: frozen({}))

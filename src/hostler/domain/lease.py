@@ -89,7 +89,8 @@ class Lease:
     kept without a client that waits (`--queue`); None: a client waits and renews. `place` and `offer` lapse
     then; `hard` is the end that no renewal moves, `limited_by` what it is (`max`, `booking`, ``).
     `warned` are the offsets told for the present `expires`. `ending` is how it ends once put back, `cause`
-    why it waits, is stuck, or ended. `seq` is the last event that changed it.
+    why it waits, is stuck, or ended. `working`: a process was registered under it, which ends before
+    it is given back (JOB-5). `seq` is the last event that changed it.
     """
 
     id: LeaseId
@@ -122,6 +123,7 @@ class Lease:
     drift: tuple[str, ...] = ()
     failing: Failing | None = None
     cancelled: bool = False
+    working: bool = False
     ended: Moment | None = None
     plan: tuple[Step, ...] = ()
     seq: int = 0

@@ -105,11 +105,20 @@ class Engines:
         await self._stop(lane, by, timeout_s=timeout_s, now=False)
 
     async def resume(self, engine: str, by: Requester) -> None:
-        """Take away the suspensions of people, and let a draining engine take requests again."""
+        """Take away the suspensions of people, and let a draining engine take requests again.
+
+        Nobody's lease has the engine here, or the guard refuses: what a lease that is over left goes as well.
+        """
         lane = self.lanes.get(engine)
         self._ours(lane, by)
-        await _carried(self.suspensions.remove(lane, person(by)))
+        await _carried(self._resume(lane, by))
         self.stopping.undrain(lane, by=BY_HAND, actor=by.tag())
+
+    async def _resume(self, lane: Lane, by: Requester) -> None:
+        await self.suspensions.remove(lane, person(by))
+        if self.gate.guard.holding(ENGINE, lane.engine.id) is None:
+            for owner in lane.suspended_by:
+                await self.suspensions.remove(lane, person(by), owner)
 
     def clear(self, engine: str, by: Requester) -> None:
         """Let a failed engine be tried again at once (ENG-3). Not failed: nothing to do.

@@ -127,7 +127,8 @@ class LeaseRequests:
     def happen(self, tx: Tx, lease: Lease, event: LeaseEvent, now: Moment) -> Decision:
         """Something happens to a lease; one that has nothing to put back is over in the same transaction."""
         made = change(tx, lease, event, now)
-        if made.lease.state is State.RELEASING and not (lease.plan and tx.journal(lease.id)):
+        owes = lease.working or (lease.plan and tx.journal(lease.id))
+        if made.lease.state is State.RELEASING and not owes:
             return change(tx, made.lease, Restored(), now)
         return made
 

@@ -74,7 +74,7 @@ class Reserving:
         told: Tell,
     ) -> Told:
         """The lease of that request, new or known, and as it is told. Refuses as `Schedule.reserve`."""
-        if look.refusal is not None and (look.lasting or body.now):
+        if look.refusal is not None and look.lasting:
             # A repeat of what was granted is answered all the same: its reply was lost (F02).
             again = await self.again(body, request_id, told)
             if again is not None:
@@ -118,6 +118,9 @@ class Reserving:
             raise Fenced(until=rfc3339(shown(fence.until, now)), reason=fence.reason, by=fence.by)
         made = self._opened(tx, lease, by.tag())
         look = self.promotion.beside(tx, made.lease.id, look)
+        if body.now and any(it.state.holds and set(it.covers) & set(lease.covers) for it in live):
+            # Whoever has it is what its caller wants to know, not what a node says of that lease's own hold.
+            raise self._held(resource, live, now)
         if body.now and look.refusal is not None:
             raise look.refusal
         if look.refusal is None and any(it.id == made.lease.id for it in candidates(tx, now)):

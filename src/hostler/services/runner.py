@@ -127,7 +127,7 @@ class Runner:
             store=self.store, clock=self.clock, ask=self._operations(lease), lease=lease, entries=journal
         )
         try:
-            if lease.ending is State.EXPIRED:
+            if lease.working or lease.ending is State.EXPIRED:
                 await undoing.end_processes(self._hosts(lease))
             await undoing.run()
         except Unrestored as stuck:

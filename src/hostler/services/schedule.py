@@ -169,6 +169,8 @@ class Schedule:
             lambda tx: self._told(tx, self.requests.release(tx, id_, body, who, by))
         )
         self._act(made)
+        if body.abandon:
+            await self.workshop.withdraw(made.lease)
         return await self._answer(made, told, body.wait_s)
 
     async def cancel(self, id_: str, body: CancelBody, who: Principal, by: Requester) -> OneLease:
@@ -236,8 +238,16 @@ class Schedule:
         authorise(lease, body, who, by, now)
         if lease.state is not State.ACTIVE:
             raise LeaseLost(lease=lease.id, resource=lease.resource, why=f"it is {lease.state}")
+        await self.store.write(lambda tx: self._working(tx, lease.id))
         await self.note_process(lease.id, body.pid, body.start_ticks)
         return await self._one(lease.id)
+
+    def _working(self, tx: Tx, id_: LeaseId) -> None:
+        """A process works under the lease: it is ended before anything is put back."""
+        lease = known(tx, id_)
+        if lease.state is not State.ACTIVE:
+            raise LeaseLost(lease=lease.id, resource=lease.resource, why=f"it is {lease.state}")
+        tx.put(replace(lease, working=True))
 
     # ------------------------------------------------------------ the fence
 

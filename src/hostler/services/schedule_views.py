@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Final
 
 from hostler.domain import plan
 from hostler.domain.errors import Refusal
@@ -30,6 +31,8 @@ from hostler.wire.schedule import (
     WhyResource,
 )
 
+ABANDONED: Final = "abandoned: "
+"""How the cause of a lease begins that an operator freed (LEASE-14)."""
 ENDINGS = {
     State.RELEASED: "it was released",
     State.EXPIRED: "its time was up",
@@ -73,7 +76,7 @@ def lease_view(
         offer_expires_in_s=_left(lease.offer, counts) if lease.state is State.OFFERED else None,
         earliest_at=_earliest(lease, scene, queue),
         held_by=blocker.holder if blocker is not None else None,
-        held_until=until_of(blocker, now) if blocker is not None else None,
+        held_until=None if blocker is None else _at(blocker.expires or blocker.hard, now),
         start_at=rfc3339(lease.slot.start) if lease.slot else None,
         end_at=rfc3339(lease.slot.end) if lease.slot else None,
         activated_at=rfc3339(lease.activated.at) if lease.activated else None,
@@ -145,7 +148,13 @@ def why_of(lease: Lease, scene: Scene, blocker: Lease | None, queue: Sequence[Le
         case State.STUCK:
             return f"it could not be put back: {lease.cause}"
         case _:
-            return ENDINGS[lease.state] + (f": {lease.cause}" if lease.cause else "")
+            return _why_over(lease)
+
+
+def _why_over(lease: Lease) -> str:
+    if lease.cause.startswith(ABANDONED):
+        return f"it was {lease.cause}; what it had changed and not put back was left as it is"
+    return ENDINGS[lease.state] + (f": {lease.cause}" if lease.cause else "")
 
 
 def _why_queued(lease: Lease, scene: Scene, blocker: Lease | None, queue: Sequence[Lease]) -> str:
@@ -226,7 +235,7 @@ def resource_view(resource: Resource, scene: Scene) -> ResourceView:
         actions=tuple(action_text(resource, scene.fleet)),
         lease=holder.id if holder is not None else None,
         holder=holder.holder if holder is not None else None,
-        until=until_of(holder, scene.now) if holder is not None else None,
+        until=None if holder is None else _at(holder.expires or holder.hard, scene.now),
         state=holder.state if holder is not None else "free",
         waiting=tuple(it.id for it in scene.lines.get(resource.name, ())),
         bookings=tuple(it.id for it in scene.bookings.get(resource.name, ())),

@@ -10,9 +10,12 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from hostler.domain.lease import LeaseId, State
+from hostler.domain.errors import Refusal
+from hostler.domain.lease import Lease, LeaseId, State
+from hostler.domain.step import DrainEngine, EndDrain, HoldHost, RemoveHold, ResumeEngine, Step, SuspendEngine
 from hostler.services.holdings import Holders
 from hostler.services.needs import Clock
+from hostler.services.operations import Operations
 from hostler.services.recovery import interrupt
 from hostler.services.runner import Runner
 from hostler.services.schedule_needs import ScheduleStore
@@ -48,6 +51,25 @@ class Workshop:
             del self.tasks[id_]
         self.changed()
 
+    async def withdraw(self, lease: Lease) -> None:
+        """Take a lease's own claims off its hosts, which was abandoned: its hold, suspensions and drains.
+
+        Routes and what else it changed stay as they are: the answer names them (LEASE-14). What a node
+        refuses is logged; a person's `resume` and `box release --force` do the same.
+        """
+        ask = Operations(
+            nodes=self.runner.nodes, bug=self.bug, lease=lease, now=self.clock.moment(), run=lease.seq
+        )
+        await self.holders.sync()
+        for n, step in enumerate(lease.plan, start=1):
+            claim = own_claim(step)
+            if claim is None or step.host not in self.runner.nodes:
+                continue
+            try:
+                await self.runner.nodes[step.host].perform(ask.backward(n, claim))
+            except Refusal as refusal:
+                self.bug(refusal)
+
     async def end(self) -> None:
         """Stop working: what is under way is left to be found stuck by the next daemon (LEASE-14)."""
         tasks = list(self.tasks.values())
@@ -67,3 +89,16 @@ class Workshop:
         except Exception as error:  # noqa: BLE001 - whatever it was, the lease must not look as if worked on
             why = f"error {self.bug(error)}"
             await interrupt(self.store, self.clock, id_, why)
+
+
+def own_claim(step: Step) -> EndDrain | RemoveHold | ResumeEngine | None:
+    """What takes the lease's own claim on a thing away, and nothing else."""
+    match step:
+        case HoldHost(host=host):
+            return RemoveHold(host=host)
+        case SuspendEngine(host=host, engine=engine):
+            return ResumeEngine(host=host, engine=engine, start=False)
+        case DrainEngine(host=host, engine=engine):
+            return EndDrain(host=host, engine=engine)
+        case _:
+            return None

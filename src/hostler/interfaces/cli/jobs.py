@@ -207,7 +207,12 @@ def list_jobs(
     else:
         found = answer(raw, JobList)
         rows = job_text.rows(found.jobs, found.at)
-        say_table(job_text.COLUMNS, rows, empty="There are no jobs.", spare=job_text.SPARE)
+        say_table(
+            job_text.COLUMNS,
+            rows,
+            empty="There are no jobs." if ended else "No job is open; --all lists those that are over.",
+            spare=job_text.SPARE,
+        )
     return 0
 
 

@@ -16,6 +16,7 @@ from hostler.client import Client
 from hostler.client.address import state_dir
 from hostler.client.saved import Drawer, SavedLease, saved_leases
 from hostler.domain.errors import InvalidRequest, LeaseNotFound
+from hostler.domain.lease import State
 from hostler.domain.values import shorten
 from hostler.interfaces.cli.daemon import answer, at, pages
 from hostler.interfaces.cli.lease_env import GENERATION_VAR, LEASE_VAR, SECRET_VAR, forget_secret, read_secret
@@ -95,8 +96,10 @@ def _still_live(client: Client, saved: Sequence[SavedLease]) -> list[Meant]:
     """Those of the saved that are not over: a resource's name means what there is now."""
     if not saved:
         return []
-    live = {it.id for it in live_leases(client)}
-    return [_of(it) for it in saved if it.lease in live]
+    live = {it.id: State(it.state) for it in live_leases(client)}
+    found = [_of(it) for it in saved if it.lease in live]
+    # Of a turn and a place or booking for later, the turn is meant.
+    return [it for it in found if live[it.id].holds] or found
 
 
 def _listed(client: Client, name: str) -> Meant:

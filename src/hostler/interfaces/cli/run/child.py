@@ -67,6 +67,11 @@ class Child:
         self.process.returncode = os.waitstatus_to_exitcode(status)
         return exit_code(self.process.returncode)
 
+    def ended(self) -> bool:
+        """Whether its first process has ended; it is left to be reaped."""
+        found = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        return found is not None
+
     def left(self) -> int:
         """How many processes of the group still do something."""
         return running(self.group)
