@@ -48,7 +48,7 @@ def bare(root: Path, seconds: float, *, commits: int = 2) -> Rate:
     with closing(sqlite3.connect(root / f"bare-{commits}.db", isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("CREATE TABLE rows (id INTEGER PRIMARY KEY, body TEXT NOT NULL)")
+        connection.execute("CREATE TABLE IF NOT EXISTS rows (id INTEGER PRIMARY KEY, body TEXT NOT NULL)")
         times: list[float] = []
         begun = last = time.perf_counter()
         while last - begun < seconds:

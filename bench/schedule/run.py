@@ -51,11 +51,13 @@ def _pairs(root: Path, seconds: float) -> report.Pairs:
     for each in places:
         each.mkdir(mode=0o700)
     _say("reserve + release")
+    before = pairs.bare(root, seconds)
     services = asyncio.run(pairs.in_process(places[0], seconds))
-    bare = pairs.bare(root, seconds)
+    between = pairs.bare(root, seconds)
     with _load_core():
         http = asyncio.run(pairs.over_http(places[1], seconds))
-    return report.Pairs(bare=bare, services=services, http=http)
+    after = pairs.bare(root, seconds)
+    return report.Pairs(bares=(before, between, after), services=services, http=http)
 
 
 def _steady(root: Path) -> steady.Steady:

@@ -211,7 +211,7 @@ class ScheduleMachine(RuleBasedStateMachine):
         """An operator frees a stuck lease; whatever it left is a person's to put right."""
         lease = self._of([it for it in self.play.rows.live.values() if it.state is State.STUCK], which)
         self.play.log.asked.add(lease.id)
-        self.play.mind.touched.update(town.things(lease.plan))
+        self.play.mind.left.update(town.things(lease.plan))
         generation = lease.fence.generation if lease.fence is not None else None
         body = ReleaseBody(abandon=True, because="it burns", generation=generation)
         self.play.call(self.play.head.schedule.release(lease.id, body, OPERATOR, BY))
@@ -370,7 +370,7 @@ class ScheduleMachine(RuleBasedStateMachine):
             self.close()
 
     def close(self) -> None:
-        """Nothing of it is left."""
+        """Kill it, and clear away."""
         if self.begun:
             self.play.close()
 
@@ -386,8 +386,7 @@ class ScheduleMachine(RuleBasedStateMachine):
             for lease in list(self.play.rows.live.values()):
                 self._release(lease)
             self.play.pass_(3.0, 1.0)
-        left_over = [(it.id, it.state, it.cause, it.failing) for it in self.play.rows.live.values()]
-        raise AssertionError(f"all is healed, and not over are {left_over}")
+        raise AssertionError(f"all is healed, and not over are {self.play.rows.live}")
 
     def _live(self, which: int) -> Lease:
         return self._of(list(self.play.rows.live.values()), which)

@@ -58,10 +58,10 @@ CORPUS: Final[Mapping[str, Sequence[Step]]] = {
         _time("jump", 1),
         _reserve("crow-box", way="detached"),
         REBOOT,
-        _time("minutes", 12),
-        _time("minutes", 12),
+        _time("seconds", 8),
         _next(),
         _next(),
+        _time("seconds", 8),
     ),
     "LEASE-3: a queued pair grows with the config": (
         _reserve("crow-box", "pair", way="detached"),

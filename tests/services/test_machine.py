@@ -36,7 +36,7 @@ def test_whatever_happens_the_schedule_holds() -> None:
             derandomize=True,
             database=None,
             deadline=None,
-            max_examples=100,
+            max_examples=70,
             stateful_step_count=35,
             suppress_health_check=list(HealthCheck),
             phases=(Phase.generate, Phase.shrink),

@@ -276,7 +276,9 @@ def _(event: CancelAsked, lease: Lease, _now: Moment) -> Lease:
 @_changed.register
 def _(event: UndoBegun, lease: Lease, _now: Moment) -> Lease:
     ending = lease.ending or event.ending
-    return replace(lease, ending=ending, cause=event.why or lease.cause, failing=None)
+    # Why it was stuck is over with the release; why it failed or was called off is what its holder is told.
+    before = "" if ending is State.RELEASED else lease.cause
+    return replace(lease, ending=ending, cause=event.why or before, failing=None)
 
 
 @_changed.register

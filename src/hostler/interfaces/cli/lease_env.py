@@ -5,6 +5,7 @@ Decides the variables, and where the file with the secret lies: `<state>/client/
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -55,7 +56,8 @@ def read_secret(path: str) -> str | None:
 
 def forget_secret(state: Path, request_id: str) -> None:
     """Delete it; nothing happens when there is none."""
-    _secret_file(state, request_id).unlink(missing_ok=True)
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        _secret_file(state, request_id).unlink()
 
 
 def _secret_file(state: Path, request_id: str) -> Path:
