@@ -91,6 +91,14 @@ def cpu_s(pid: int) -> float:
     return total / TICKS
 
 
+def waited_s(pid: int) -> float:
+    """Seconds that the process's threads, taken together, were ready to run and had no core."""
+    total = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        total += int((task / "schedstat").read_text().split()[1])
+    return total / 1e9
+
+
 def _memory_mb(pid: int) -> float:
     """Resident memory in MB, shared pages counted by their share."""
     total = 0

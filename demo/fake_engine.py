@@ -15,8 +15,7 @@ Each `--fake` is one misbehaviour:
     silent        accepts, never answers          no-health        404 on /health
     model=ID      says that it is ID              fragile          ends when a client hangs up
     status=N      answers inference with N        delay=S          waits before it answers
-    flaps=FILE    503 to every second look while FILE is there
-    broken=FILE   healthy, but 500 to inference while FILE is there
+    flaps=FILE    503 to every second look then   broken=FILE      500 to inference while FILE is there
     gap=S         pause between pieces            hold=FILE        only one piece until FILE is there
     endless       never ends a stream             hog=MIB          takes that much memory
     pids=FILE     appends its pid                 chatter=N        writes N lines first
@@ -141,10 +140,8 @@ class Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0].removeprefix("/v1")
         if not state.ready.is_set():
             self._error(503, "Loading model", "unavailable_error")
-        elif "broken" in state.fakes and Path(state.fakes["broken"]).exists():
-            self._error(500, "broken", "server_error")
-        elif "status" in state.fakes:
-            self._error(int(state.fakes["status"]), "as told", "server_error")
+        elif Path(state.fakes.get("broken", "-")).exists() or "status" in state.fakes:
+            self._error(int(state.fakes.get("status", "500")), "as told", "server_error")
         elif path in ("/chat/completions", "/completions"):
             self._complete(asked, chat=path.startswith("/chat"))
         elif path == "/embeddings":
@@ -160,9 +157,8 @@ class Handler(BaseHTTPRequestHandler):
     def _health(self) -> None:
         state = self.server.state
         state.looks += 1
-        if "flaps" in state.fakes and Path(state.fakes["flaps"]).exists() and state.looks % 2 == 0:
-            self._error(503, "flapping", "unavailable_error")
-        elif state.ready.is_set():
+        flapping = state.looks % 2 == 0 and Path(state.fakes.get("flaps", "-")).exists()
+        if state.ready.is_set() and not flapping:
             self._json(200, {"status": "ok"})
         else:
             self._error(503, "Loading model", "unavailable_error")
@@ -330,15 +326,11 @@ def parse(argv: list[str]) -> tuple[dict[str, str], dict[str, str]]:
     """Options and fakes of a llama-server command line; an option without a value is `""`."""
     options: dict[str, str] = {}
     fakes: dict[str, str] = {}
-    rest = deque(argv)
-    while rest:
-        name = rest.popleft()
-        value = rest.popleft() if rest and not rest[0].startswith("-") else ""
+    for name, value in zip(argv, [*argv[1:], "-"], strict=True):
         if name == "--fake":
-            key, _, of = value.partition("=")
-            fakes[key] = of
-        else:
-            options[name] = value
+            fakes[value.partition("=")[0]] = value.partition("=")[2]
+        elif name.startswith("-"):
+            options[name] = "" if value.startswith("-") else value
     return options, fakes
 
 

@@ -65,6 +65,7 @@ def steady_table(it: Steady) -> str:
     rows = [
         (f"CPU of the daemon, % of one core ({what}; {it.beats_s:.0f} beats/s)", it.cpu_pct, CPU_PCT),
         ("CPU with the readers, without beats, %", it.idle_pct, None),
+        ("time that its threads waited for a core, % of the beats' time", it.waited_pct, None),
         ("a commit of bare SQLite, nothing else running, p50, ms", it.bare_p50_ms, None),
         ("the same, p99, ms", it.bare_p99_ms, None),
         ("a beat, p50, ms", it.beat_p50_ms, None),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bench.measure import cpu_s
+from bench.measure import cpu_s, waited_s
 from bench.peers import BenchError
 from bench.schedule.lines import Line, lines, streams
 from bench.schedule.pairs import bare
@@ -29,12 +29,14 @@ LOOKS: Final = 11
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steady:
     """CPU in % of one core, times in ms. `idle_pct`: with the readers, without beats.
+    `waited_pct`: of the time of the beats its threads were ready to run, and something else had their core.
 
     `told` events came to every reader meanwhile. `bare_…` is a commit of bare SQLite on the same disk.
     """
 
     cpu_pct: float
     idle_pct: float
+    waited_pct: float
     beats_s: float
     beat_p50_ms: float
     beat_p99_ms: float
@@ -65,15 +67,16 @@ async def steady(root: Path, *, jobs: int = JOBS, leases: int = LEASES, readers:
             before, at = cpu_s(pid), time.perf_counter()
             await asyncio.sleep(5.0)
             idle = (cpu_s(pid) - before) / (time.perf_counter() - at)
-            before, at = cpu_s(pid), time.perf_counter()
+            before, queued, at = cpu_s(pid), waited_s(pid), time.perf_counter()
             times = await _beats(port, list(ids))
             took = time.perf_counter() - at
-            used = (cpu_s(pid) - before) / took
+            used, waited = (cpu_s(pid) - before) / took, (waited_s(pid) - queued) / took
             events = min(each.events for each in told)
     times.sort()
     return Steady(
         cpu_pct=used * 100,
         idle_pct=idle * 100,
+        waited_pct=waited * 100,
         beats_s=len(times) / took,
         beat_p50_ms=times[len(times) // 2] * 1e3,
         beat_p99_ms=times[int(len(times) * 0.99)] * 1e3,
