@@ -41,7 +41,7 @@ bench: install ## the gateway beside nginx; ARGS=schedule: leases, jobs and the 
 
 cases: install ## inputs of others, when their folder is there (HOSTLER_CASES, else ../shared/cases)
 	@folder="$${HOSTLER_CASES:-../shared/cases}"; \
-	if [ -d "$$folder" ]; then HOSTLER_CASES="$$folder" $(PY) -m pytest -m cases; \
+	if [ -d "$$folder" ]; then HOSTLER_CASES="$$folder" $(PY) -m pytest -n $(WORKERS) -p tests.cases.table; \
 	elif [ -n "$$HOSTLER_CASES" ]; then echo "make cases: HOSTLER_CASES names no folder: $$folder" >&2; exit 1; \
 	else echo "make cases: nothing run, there is no folder $$folder (HOSTLER_CASES names another)"; fi
 

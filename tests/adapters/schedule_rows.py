@@ -70,6 +70,7 @@ def full_lease() -> Lease:
         drift=("route chat is on cloud, not lease-away", "ü"),
         failing=Failing(n=3, step="resume fast-4b", wanted="ready", seen="failed"),
         cancelled=True,
+        working=True,
         ended=moment(8),
         plan=tuple(every(step.Step)),
         seq=44,

@@ -142,3 +142,10 @@ async def test_a_guarded_command_without_a_lease(it: House) -> None:
     done = await run(it, *shell("pair", "touch", "ran"), WAIT="1s")
     assert done.code == 124
     assert not (it.root / "ran").exists()
+
+
+async def test_a_guarded_command_without_hostler(it: House) -> None:
+    """JB-01, LEASE-25: where there is no `hostler` to ask, the script runs nothing and exits with 127."""
+    done = await run(it, "env", "PATH=/usr/bin:/bin", *shell("pair", "touch", "ran"))
+    assert done.code == 127, done.err
+    assert not (it.root / "ran").exists()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from hostler.adapters.config.explain import nearest
@@ -56,7 +56,9 @@ NOT_OF: Final[Mapping[str, tuple[str, ...]]] = {
 _BRACES: Final = re.compile(r"\{\{|\}\}|\{([A-Za-z_]*)\}|\{")
 _PORT_FLAG: Final = re.compile(r"--port=([0-9]+)")
 _SECRET_FLAG: Final = re.compile(r"--?(api-key|token|password|hf-token)(=.*)?")
-_SECRET_NAME: Final = re.compile(r".*(TOKEN|SECRET|PASSWORD|API_KEY).*")
+_SECRET_NAME: Final = re.compile(r".*(TOKEN(?!S|IZ)|SECRET|PASSWORD|API_KEY).*")
+_NAMED: Final = re.compile(r"([A-Z][A-Z0-9_]*)=.+", re.DOTALL)
+"""`-e HF_TOKEN=…` of a command that starts a container; `-e HF_TOKEN` alone has no value in it."""
 
 
 def reads(driver: str, key: str) -> bool:
@@ -195,10 +197,31 @@ def _placeholders(view: View, path: Path, word: str, engine: EngineKeys) -> None
 def _secrets(view: View, path: Path, words: Sequence[str]) -> None:
     for index, word in enumerate(words):
         match = _SECRET_FLAG.fullmatch(word)
-        if match:
+        if match or _named(word):
             view.warn(
                 (*path, index), "a secret in a command line is read by every user of the host", "use env:"
             )
+
+
+def _named(word: str) -> bool:
+    found = _NAMED.fullmatch(word)
+    return found is not None and _SECRET_NAME.fullmatch(found[1]) is not None
+
+
+def clear_secrets(engine: EngineKeys) -> Iterator[tuple[Path, str]]:
+    """What reads like a secret in an engine's command or environment, with its path within the engine.
+
+    It is warned of and may stay; where the command is shown it is not (BG-27).
+    """
+    for key, words in (("argv", engine.argv or []), ("args", engine.args)):
+        for index, word in enumerate(words):
+            flag = _SECRET_FLAG.fullmatch(words[index - 1]) if index else None
+            own = _SECRET_FLAG.fullmatch(word)
+            if _named(word) or (own and own[2]) or (flag and not flag[2]):
+                yield (key, index), word
+    for name, value in engine.env.items():
+        if _SECRET_NAME.fullmatch(name.upper()) and value:
+            yield ("env", name), value
 
 
 def _port(view: View, path: Path, engine: EngineKeys) -> None:

@@ -12,7 +12,7 @@ from typing import Final, cast
 from ruamel.yaml import YAML
 
 from hostler.adapters.config.build import at_step, put
-from hostler.adapters.config.check_engines import reads
+from hostler.adapters.config.check_engines import clear_secrets, reads
 from hostler.adapters.config.check_modes import OF_A_WINDOW
 from hostler.adapters.config.reading import Right
 from hostler.adapters.config.tree import Path, written
@@ -122,11 +122,18 @@ def _list(value: object) -> list[object]:
 
 
 def _secrets(found: Right) -> Iterator[tuple[Path, Secret]]:
-    """Each value from outside with its path; `node` has those of this host's own as well."""
+    """Each value from outside with its path; `node` has those of this host's own as well.
+
+    And what stands in clear in an engine's command or environment and reads like a secret.
+    """
     for path, secret in found.reading.secrets.items():
         yield path, secret
         if path[:3] == ("hosts", found.reading.host, "node"):
             yield path[2:], secret
+    for name, engine in found.document.engines.items():
+        for within, value in clear_secrets(engine):
+            if (path := ("engines", name, *within)) not in found.reading.secrets:
+                yield path, Secret(value)
 
 
 def _value(document: object, path: Path) -> object:

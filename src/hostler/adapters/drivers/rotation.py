@@ -6,6 +6,7 @@ Decides which file comes after which. Does not write, and does not escape: the l
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -34,7 +35,7 @@ def tail(directory: Path, lines: int, files: int) -> list[str]:
 
 def _last(path: Path, lines: int) -> list[bytes]:
     """The last lines of one file, read from its end in blocks."""
-    with path.open("rb") as file:
+    with os.fdopen(_opened(path), "rb") as file:
         place = file.seek(0, os.SEEK_END)
         data = b""
         while place > 0 and data.count(b"\n") <= lines:
@@ -44,6 +45,16 @@ def _last(path: Path, lines: int) -> list[bytes]:
             data = file.read(step) + data
     found = data.removesuffix(b"\n").split(b"\n") if data else []
     return found[-lines:] if lines > 0 else []
+
+
+def _opened(path: Path) -> int:
+    """The file, opened. FileNotFoundError for a link too: what it leads to is no log of ours (BG-23)."""
+    try:
+        return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise FileNotFoundError(error.errno, error.strerror, str(path)) from error
+        raise
 
 
 async def follow(directory: Path, files: int) -> AsyncIterator[str]:
@@ -115,7 +126,7 @@ class _Reader:
 
     def _open(self, number: int) -> bool:
         try:
-            fd = os.open(self._paths[number], os.O_RDONLY)
+            fd = _opened(self._paths[number])
         except FileNotFoundError:
             return False
         self.close()
