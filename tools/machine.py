@@ -1,6 +1,7 @@
 """Decides for how long the state machine of leases and jobs is played (REL-3), and prints how much it was.
 
-Each round draws other examples. The first failure ends it, with the shortest example that was found.
+Each round draws other examples, and tells the sum so far. The first failure ends it, with the shortest
+example that was found.
 """
 
 import argparse
@@ -32,10 +33,16 @@ def play(minutes: float) -> int:
     try:
         while time.monotonic() - begun < minutes * 60.0:
             run_state_machine_as_test(machine(tally), settings=chosen)
-    finally:
-        took = (time.monotonic() - begun) / 60.0
-        print(f"state machine: {tally.runs} runs, {tally.steps} steps in {took:.1f} minutes", flush=True)
+            _tell(tally, begun)
+    except BaseException:
+        _tell(tally, begun)
+        raise
     return 0
+
+
+def _tell(tally: Tally, begun: float) -> None:
+    took = (time.monotonic() - begun) / 60.0
+    print(f"state machine: {tally.runs} runs, {tally.steps} steps in {took:.1f} minutes", flush=True)
 
 
 def main() -> int:

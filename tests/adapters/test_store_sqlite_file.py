@@ -72,6 +72,11 @@ def made_a_directory(path: Path) -> None:
     path.mkdir()
 
 
+def made_a_link(path: Path) -> None:
+    """To a good store, which somebody else chose (JB-11)."""
+    path.symlink_to(path.rename(path.with_name("elsewhere")))
+
+
 DEFECTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "empty": (lambda path: path.write_bytes(b""), "it is empty"),
     "text": (lambda path: path.write_text("hello"), "it is no database"),
@@ -87,6 +92,7 @@ DEFECTS: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "without its counter": (without_counter, "its counter row is missing"),
     "a directory": (made_a_directory, "it is no regular file"),
+    "a link": (made_a_link, "it is no regular file"),
 }
 
 

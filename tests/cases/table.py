@@ -1,4 +1,4 @@
-"""A pytest plugin of `make cases`: which test shows which sentence of which case, and a table of how they ended.
+"""A pytest plugin of `make cases`: which test shows which sentence of which case, and how they ended.
 
 Decides which tests run beside those that are marked `cases`, and that a sentence whose note was changed, or
 whose test is gone, fails. The sentences are read from the notes in the cases' folder: none of them is here.
@@ -128,7 +128,10 @@ SHOWN: Final[Mapping[str, tuple[Row, ...]]] = {
             "test_faults_holder::test_a_holder_that_is_suspended_past_its_hard_end",
         ),
         (WINDOWS,),
-        ("test_faults_time::test_a_wall_clock_that_jumps_ends_nothing",),
+        (
+            "test_faults_time::test_a_wall_clock_that_jumps_ends_nothing",
+            "test_faults_time::test_a_head_that_was_suspended_for_two_hours",
+        ),
         (WINDOWS,),
     ),
     "JB-08": (
@@ -148,6 +151,7 @@ SHOWN: Final[Mapping[str, tuple[Row, ...]]] = {
             f"{LOCKS}::test_a_state_that_cannot_be_used_runs_nothing",
             "test_client_saved::test_a_file_that_others_can_read_counts_for_nothing",
             "test_daemon_lock::test_a_link_is_not_followed",
+            "test_store_sqlite_file::test_a_file_that_cannot_be_used_is_kept_as_found",
         ),
     ),
 }
@@ -194,7 +198,8 @@ class Table:
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Keep what is marked `cases`, what the table names, and what names a case in its docstring."""
         wanted = {one for rows in SHOWN.values() for row in rows for one in row if isinstance(one, str)}
-        kept, rest = [], []
+        kept: list[pytest.Item] = []
+        rest: list[pytest.Item] = []
         for item in items:
             doc = str(getattr(getattr(item, "function", None), "__doc__", "") or "")
             cases = sorted(set(re.findall(r"\b(?:BG|JB|LS|PT)-\d\d\b", doc)))
@@ -272,7 +277,7 @@ class Table:
 
 
 def _title(note: Path) -> str:
-    return note.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+    return note.read_text(encoding="utf-8").partition("\n")[0].removeprefix(f"# {note.stem} ")
 
 
 def pytest_configure(config: pytest.Config) -> None:

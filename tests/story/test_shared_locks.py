@@ -31,7 +31,7 @@ from tests.story.lease_house import (
 from tests.story.shells import begun, gets, go, person, shell, typed, work
 
 CONFIG = 78
-SHORT: Json = {"ttl": {"default": "3s", "max": "1h", "warn": []}}
+SHORT: Json = {"ttl": {"default": "4s", "max": "1h", "warn": []}}
 
 
 async def has(it: House, name: str) -> Json:
@@ -128,8 +128,10 @@ async def test_an_owner_that_is_killed_loses_the_lease_in_time(fake: House) -> N
     """JB-01, LEASE-19: a shell killed with -9 keeps the box to its time's end; the next has it only then."""
     resources(fake, box=SHORT)
     await fake.start()
-    script = 'eval "$(hostler reserve box --holder anna --shell)"; exec sleep 600'
+    mine = fake.root / "mine"
+    script = f'eval "$(hostler reserve box --holder anna --shell)"; touch {mine}; exec sleep 600'
     async with shell(fake, script) as anna, holders(fake, "bert") as (bert,):
+        await eventually(mine.exists, f"the shell has it: {anna.said()}")
         old = await has(fake, "anna")
         anna.send(signal.SIGKILL)
         assert await anna.code() == -signal.SIGKILL
@@ -230,18 +232,19 @@ async def test_without_a_schedule_nothing_runs(fake: House) -> None:
     fake.write()
     found = {"none": await all_ways(fake, "none", {})}
     await fake.start()
-    key = "hk_no-key-of-this-daemon"
-    found["key"] = await all_ways(fake, "key", {**person(fake, "eve"), "HOSTLER_API_KEY": key})
-    async with stranger() as url:
-        found["strange"] = await all_ways(fake, "strange", {**person(fake, "eve"), "HOSTLER_URL": url})
+    eve = person(fake, "eve")
+    found["key"] = await all_ways(fake, "key", {**eve, "HOSTLER_API_KEY": "hk_no-key-of-this-daemon"})
     await fake.end(signal.SIGKILL)
     found["dead"] = await all_ways(fake, "dead", {})
     for more in ("-wal", "-shm"):
         (fake.state / f"schedule.db{more}").unlink(missing_ok=True)
     (fake.state / "schedule.db").write_bytes(b"no database" * 100)
     await fake.start()
-    found["broken"] = await all_ways(fake, "broken", {})
-    assert found == {"none": {69}, "key": {77}, "strange": {69}, "dead": {69}, "broken": {69}}
+    async with stranger() as url:
+        found["broken"], found["strange"] = await asyncio.gather(
+            all_ways(fake, "broken", {}), all_ways(fake, "strange", {**eve, "HOSTLER_URL": url})
+        )
+    assert found == {"none": {69}, "key": {77}, "dead": {69}, "broken": {69}, "strange": {69}}
 
 
 PLACES = ("client", "client/leases", "client/jobs", "client/secrets", "client/spool")

@@ -53,6 +53,9 @@ class Interruptible:
         with contextlib.suppress(OSError):
             # Not by print: what is interrupted may be printing.
             os.write(2, note.encode())
+        if self.count > 1:
+            # Not raised: it could come while the first is on its way, and the two would count as one.
+            os._exit(Signalled(number).code)
         raise Signalled(number)
 
     def keep(self) -> None:
