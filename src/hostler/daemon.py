@@ -120,11 +120,12 @@ class Daemon:
         watching = asyncio.create_task(self._watch(adopting))
         if self.history is not None:
             background.append(asyncio.create_task(self._named("history", self.history.run())))
+        loops = [watching]
         if self.keeper is not None:
-            background.append(asyncio.create_task(self._named("keeper", self.keeper.run())))
+            loops.append(asyncio.create_task(self._named("keeper", self.keeper.run())))
         stopping = asyncio.create_task(self.stop.wait())
         await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        await self._end(serving, watching, adopting)
+        await self._end(serving, loops, adopting)
         for task in (*background, stopping):
             task.cancel()
         await asyncio.gather(*background, stopping, return_exceptions=True)
@@ -152,13 +153,16 @@ class Daemon:
     async def _end(
         self,
         serving: asyncio.Task[None],
-        watching: asyncio.Task[None],
+        loops: Sequence[asyncio.Task[None]],
         adopting: Sequence[asyncio.Task[None]],
     ) -> None:
-        """Start nothing more, listen no more, finish what runs up to `shutdown_s`, then cut (REL-5)."""
-        for task in (watching, *adopting):
+        """Start nothing more, listen no more, finish what runs up to `shutdown_s`, then cut (REL-5).
+
+        The loops end before the lock is given up: a successor's keeper finds nobody at work (LEASE-14).
+        """
+        for task in (*loops, *adopting):
             task.cancel()
-        await asyncio.gather(watching, *adopting, return_exceptions=True)
+        await asyncio.gather(*loops, *adopting, return_exceptions=True)
         self.server.should_exit = True
         self.feed.stop()
         if self.keeper is not None:

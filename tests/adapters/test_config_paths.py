@@ -66,6 +66,7 @@ def test_every_file_has_its_place() -> None:
     assert names == {
         "runtime_dir": "run",
         "daemon": "daemon.json",
+        "state_lock": "daemon.lock",
         "local_key": "local.key",
         "keys": "keys.json",
         "routes": "routes.json",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hostler.adapters.daemon_lock import take
+from hostler.adapters.daemon_lock import take, take_all
 from hostler.domain.errors import DaemonRuns
 
 HOLDER = """
@@ -93,3 +93,18 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="symbolic"):
         take(tmp_path / "hostler-daemon.lock", tmp_path)
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_several_locks_are_had_together_or_not_at_all(tmp_path: Path) -> None:
+    """CONF-5: where one of them is somebody else's, none is kept."""
+    box, state = tmp_path / "box.lock", tmp_path / "state.lock"
+    other = take(state, tmp_path)
+    with pytest.raises(DaemonRuns):
+        take_all((box, state), tmp_path)
+    take(box, tmp_path).release()
+    other.release()
+    both = take_all((box, state), tmp_path)
+    with pytest.raises(DaemonRuns):
+        take(state, tmp_path)
+    both.release()
+    take(state, tmp_path).release()

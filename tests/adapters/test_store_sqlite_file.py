@@ -13,7 +13,7 @@ import pytest
 
 from hostler.adapters.store.sqlite import SqliteStore
 from hostler.domain.errors import CursorReset, ScheduleUnavailable
-from tests.adapters.stores import event, numbers, raw, refusal
+from tests.adapters.stores import START, event, numbers, raw, refusal
 from tests.fakes.ids import CountingIds
 
 
@@ -160,27 +160,53 @@ async def test_a_full_disk_is_told_and_nothing_is_half_written(path: Path, store
 
 
 async def test_a_removed_file_is_not_written_to(path: Path, store: SqliteStore) -> None:
-    """REL-2: what would go to a file that nobody can find again is refused; then there is a new log."""
-    cursor = (await store.record([event(1)]))[0].cursor
+    """REL-2, LEASE-8, R85: no new log takes a removed one's place by itself; after `recover` there is one."""
+    row = (await store.record([event(1)]))[0]
     path.unlink()
-    with pytest.raises(ScheduleUnavailable, match="removed or replaced"):
-        await store.record([event(2)])
-    assert (await store.record([event(3)]))[0].seq == 1
+    for number in range(2, 4):
+        with pytest.raises(ScheduleUnavailable, match=r"removed or replaced.*schedule recover"):
+            await store.record([event(number)])
+    assert not path.exists()
+    assert (await store.recover(START, known=[row.epoch])).epoch > row.epoch
     with pytest.raises(CursorReset):
-        await store.since(cursor, 10)
+        await store.since(row.cursor, 10)
+    assert (await store.record([event(4)]))[0].epoch > row.epoch
 
 
 async def test_a_replaced_file_is_not_mixed_with_the_old_journal(path: Path, store: SqliteStore) -> None:
-    """REL-2: a store put in the place of one in use is served without the other's journal."""
+    """REL-2, LEASE-8: a store in the place of one in use waits for a look, without the other's journal."""
     other = SqliteStore(path.with_name("other.db"), CountingIds())
     await other.record([event(number) for number in range(100, 110)])
     await other.close()
     await store.record([event(number) for number in range(20)])
     path.with_name("other.db").rename(path)
-    with pytest.raises(ScheduleUnavailable, match="removed or replaced"):
-        await store.record([event(2)])
-    assert numbers(await store.since(None, 100)) == list(range(100, 110))
+    for _ in range(2):
+        with pytest.raises(ScheduleUnavailable, match="removed or replaced"):
+            await store.record([event(2)])
+    await store.close()
+    later = SqliteStore(path, CountingIds())
+    assert numbers(await later.since(None, 100)) == list(range(100, 110))
+    await later.close()
     assert raw(path, "PRAGMA integrity_check") == [("ok",)]
+
+
+async def test_a_recovery_that_is_refused_leaves_a_lost_store_lost(path: Path, store: SqliteStore) -> None:
+    """LEASE-8, R85: what lies there is of a newer version: it is not recovered, and not used afterwards."""
+    await store.record([event(1)])
+    newer = path.with_name("newer.db")
+    other = SqliteStore(newer, CountingIds())
+    await other.record([event(2)])
+    await other.close()
+    (version,) = raw(newer, "PRAGMA user_version")[0]
+    raw(newer, "PRAGMA user_version = 999")
+    newer.rename(path)
+    with pytest.raises(ScheduleUnavailable, match="removed or replaced"):
+        await store.record([event(3)])
+    with pytest.raises(ScheduleUnavailable, match="newer"):
+        await store.recover(START)
+    raw(path, f"PRAGMA user_version = {version}")
+    with pytest.raises(ScheduleUnavailable, match="removed or replaced"):
+        await store.record([event(3)])
 
 
 async def test_a_journal_without_its_file_is_not_swallowed(path: Path, store: SqliteStore) -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from hostler.domain.lease import Lease, Slot, State
 from hostler.domain.moment import left
-from hostler.domain.queue import LEVEL_S, next_up, order, place_of
+from hostler.domain.queue import LEVEL_S, Place, next_up, order, places
 from tests.fakes.leases import NOW, lease
 
 BOXES = ("crow", "raven", "disk")
@@ -139,5 +139,14 @@ def test_everybody_gets_a_turn(line: list[Lease]) -> None:
 def test_places_count_those_before_on_the_same_thing() -> None:
     """LEASE-23, R41: the place counts from 1 among those that want any of the same; others do not count."""
     line = [claim("a", "crow"), claim("b", "disk"), claim("pair", "crow", "raven"), claim("d", "raven")]
-    assert [place_of(it, line) for it in line] == [1, 1, 2, 2]
-    assert place_of(claim("e", "crow"), line) is None
+    assert [places(line, it.covers)[it.id].n for it in line] == [1, 1, 2, 2]
+    assert claim("e", "crow").id not in places(line, ("crow",))
+
+
+def test_a_place_says_how_long_those_before_asked_for() -> None:
+    """LEASE-23: the times of those before add up; behind one without an end nobody knows."""
+    first, endless = claim("a", "crow"), replace(claim("b", "crow"), ttl_s=None)
+    last = claim("c", "crow")
+    found = places([first, endless, last], ("crow",))
+    assert [found[it.id] for it in (first, endless)] == [Place(1, 0.0), Place(2, first.ttl_s)]
+    assert found[last.id] == Place(3, None)

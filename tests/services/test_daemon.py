@@ -2,14 +2,18 @@ import asyncio
 import errno
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from hostler.adapters.store.memory import MemoryStore
 from hostler.daemon import Daemon
+from hostler.domain.moment import Moment
 from hostler.services.event_queue import EventQueue
 from hostler.services.feed import Feed
+from hostler.services.keeper import Keeper
 from tests.fakes.ids import CountingIds
+from tests.fakes.schedule_world import head
 from tests.fakes.world import World, engine, world
 from tests.services.test_observe_health import status
 
@@ -118,3 +122,36 @@ async def test_the_end_names_what_goes_on_running() -> None:
             f"shut down in order; still running: fast (pid {run.pid})"
         ]
         assert it.driver.stopped == []
+
+
+class WatchedLock:
+    """A claim that notes how far the keeper was when it was given up: how often it looked since."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self.keeper = keeper
+        self.seen: Moment | None = None
+
+    def release(self) -> None:
+        self.seen = self.keeper.mind.last
+
+
+async def test_no_keeper_works_on_beside_a_successors() -> None:
+    """REL-5, LEASE-14: when the lock is given up the keeper has ended, though a stream is still open."""
+    async with world(engine("fast")) as it, head() as other:
+        await it.up("fast")
+        keeper = replace(other.parts.keeper, clock=it.clock)
+        lock = WatchedLock(keeper)
+        made = replace(daemon(it, lambda: None, lambda: None), keeper=keeper, lock=lock)
+        running = asyncio.create_task(made.run(lambda _: None))
+        assert isinstance(made.server, Server)
+        await made.server.serving.wait()
+        await it.clock.advance(5)
+        entry = it.enter("fast")
+        made.stop.set()
+        await it.clock.advance(10)
+        assert lock.seen is not None
+        assert keeper.mind.last == lock.seen
+        it.leave(entry)
+        while not running.done():
+            await it.clock.advance(1)
+        assert await running == 0

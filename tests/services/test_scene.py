@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostler.domain.lease import Lease, State
-from hostler.domain.queue import order
+from hostler.domain.queue import Place, order
 from hostler.services.scene import Scene
 from tests.fakes.leases import NOW
 from tests.fakes.leases import lease as made
@@ -42,6 +42,11 @@ def test_every_question_is_answered_word_for_word(asked: list[tuple[list[str], S
         assert it.holder(name) == holder
     for lease in it.live:
         beside = [each for each in waiting if meets(each, lease)]
-        assert list(it.line(lease)) == (beside if lease.state is State.QUEUED else [])
+        stands = it.place(lease)
+        if lease.state is State.QUEUED:
+            n = [each.id for each in beside].index(lease.id)
+            assert stands == Place(n + 1, sum(each.ttl_s or 0.0 for each in beside[:n]))
+        else:
+            assert stands is None
         others = (each for each in it.live if each.state.holds and each.id != lease.id)
         assert it.in_the_way(lease) == next((each for each in others if meets(each, lease)), None)

@@ -68,3 +68,14 @@ async def test_an_abandoned_lease_leaves_no_claim_of_its_own() -> None:
         assert "abandoned: looked" in told.why
         assert node.world.engines["work"].suspended_by == set()
         assert node.world.hold.owner is None
+
+
+async def test_who_waits_behind_a_waiting_pair_is_told_for_whom() -> None:
+    """LEASE-23, F27, R96: a pair that waits comes first, and the answer names its holder."""
+    pair = resource("pair", covers=("pair", "crow-box", "raven-box"))
+    async with head(resource("crow-box"), resource("raven-box"), pair) as it:
+        await it.reserve("crow-box", holder="anna")
+        await it.reserve("pair", holder="bert", detached_s=3600.0)
+        lease = await it.reserve("raven-box", holder="carl", detached_s=3600.0)
+        assert (lease.state, lease.place) == ("queued", 2)
+        assert "bert is before it and waits for pair" in lease.why

@@ -90,3 +90,35 @@ async def test_a_backup_is_put_back_while_the_daemon_is_down(fake: House) -> Non
     found = await lease_is(fake, lease, "active", "stuck")
     assert str(told["epoch"]) > str(found["epoch"])
     assert (await fake.row("work"))["state"] == "stopped"
+
+
+async def test_a_store_that_is_deleted_in_use_frees_nothing(fake: House) -> None:
+    """LEASE-8, R83, R85, F24: no empty store takes its place by itself; recovered, it is stuck."""
+    furnish(fake)
+    await begun(fake)
+    lease = await taken(fake)
+    for kept in fake.state.glob("schedule.db*"):
+        kept.unlink()
+    for _ in range(2):
+        done = await fake.run("reserve", "box")
+        assert done.code == 69, (done.out, done.err)
+        assert "schedule recover" in done.err
+    assert (await fake.chat("chat")).headers["x-hostler-served-by"] == "spare"
+    await fake.told("schedule", "recover")
+    stuck = await lease_is(fake, lease, "stuck")
+    assert (await fake.row("work"))["state"] == "stopped"
+    await fake.told("release", lease, "--generation", str(stuck["generation"]), "--because", "recovered")
+    await fake.is_state("work", "ready")
+    assert not fake.hold.exists()
+
+
+async def test_two_daemons_never_share_a_state(fake: House) -> None:
+    """CONF-5, R85: with another hold path too, a second daemon on the same state directory is refused."""
+    furnish(fake)
+    await begun(fake)
+    elsewhere = fake.root / "elsewhere"
+    elsewhere.mkdir(mode=0o700)
+    done = await fake.run("serve", HOSTLER_BOX_RESERVATION_PATH=str(elsewhere / "box.json"))
+    assert done.code == 75, (done.out, done.err)
+    assert str(fake.state) in done.err
+    await fake.told("status")

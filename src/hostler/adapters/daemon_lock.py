@@ -2,7 +2,8 @@
 
 Decides who is the one: whoever has the flock. The kernel gives it back when its process ends, however
 that was; the file's content only names the holder and is never the proof. It lies beside the hold file,
-where all daemons of a box meet, whatever their state directories are.
+where all daemons of a box meet, whatever their state directories are. Another lies in the state directory:
+two daemons whose hold paths differ must not write one schedule either.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -32,6 +34,29 @@ class DaemonLock:
         os.ftruncate(self.handle, 0)
         fcntl.flock(self.handle, fcntl.LOCK_UN)  # A forked child may have the same open file.
         os.close(self.handle)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaemonLocks:
+    """Several locks, held together."""
+
+    locks: tuple[DaemonLock, ...]
+
+    def release(self) -> None:
+        """Give all of them up."""
+        for lock in self.locks:
+            lock.release()
+
+
+def take_all(paths: Sequence[Path], state_dir: Path) -> DaemonLocks:
+    """Every one of these locks, or none. Refuses and raises as `take`."""
+    locks: list[DaemonLock] = []
+    try:
+        locks.extend(take(path, state_dir) for path in paths)
+    except BaseException:
+        DaemonLocks(locks=tuple(locks)).release()
+        raise
+    return DaemonLocks(locks=tuple(locks))
 
 
 def take(path: Path, state_dir: Path) -> DaemonLock:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hostler.adapters.clock import SystemClock
 from hostler.adapters.config.paths import Paths
-from hostler.adapters.daemon_lock import DaemonLock
+from hostler.adapters.daemon_lock import DaemonLocks
 from hostler.adapters.ids import SystemIds
 from hostler.adapters.metrics import PrometheusMeters
 from hostler.adapters.models_dir import ModelsDir
@@ -38,7 +38,7 @@ class Ground:
     keyring: Keyring
     sockets: Sequence[socket.socket]
     listen: tuple[str, ...]
-    lock: DaemonLock | None
+    lock: DaemonLocks | None
     disabled: str | None
     speech: Speech
     warnings: tuple[str, ...] = ()

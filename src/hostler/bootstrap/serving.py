@@ -19,7 +19,7 @@ from hostler.adapters.clock import SystemClock
 from hostler.adapters.config.find import find_config
 from hostler.adapters.config.paths import Paths, resolve_paths
 from hostler.adapters.config.reading import load
-from hostler.adapters.daemon_lock import DaemonLock, take
+from hostler.adapters.daemon_lock import DaemonLocks, take_all
 from hostler.adapters.hold_path import resolve
 from hostler.adapters.keys_file import kept_keys, local_key
 from hostler.adapters.state_files import DirectoryStateFiles, make_private
@@ -89,11 +89,11 @@ class Serving:
         )
         return ring, local.value, unread
 
-    def _lock(self, fleet: Fleet, paths: Paths, disabled: str | None) -> DaemonLock | None:
-        """The lock of the one orchestrating daemon; one that orchestrates nothing needs none."""
-        if disabled is not None or not fleet.host.orchestration:
-            return None
-        return take(paths.daemon_lock, paths.state_dir)
+    def _lock(self, fleet: Fleet, paths: Paths, disabled: str | None) -> DaemonLocks:
+        """The lock of the one orchestrating daemon, which others need not have, and that of its state."""
+        orchestrates = disabled is None and fleet.host.orchestration
+        box = (paths.daemon_lock,) if orchestrates else ()
+        return take_all((*box, paths.state_lock), paths.state_dir)
 
 
 def _plain_only(fleet: Fleet, file: str) -> None:

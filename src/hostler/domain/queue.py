@@ -6,12 +6,13 @@ and does not know why somebody cannot have it yet.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-from hostler.domain.lease import Lease
+from hostler.domain.lease import Lease, LeaseId
 from hostler.domain.moment import Moment, left
 
 LEVEL_S: Final = 1800.0
@@ -62,7 +63,19 @@ def next_up(ordered: Sequence[Lease], taken: AbstractSet[str]) -> list[Lease]:
     return free
 
 
-def place_of(lease: Lease, ordered: Sequence[Lease]) -> int | None:
-    """Its place from 1, counted among those of `ordered` that cover anything that it covers; None outside."""
-    beside = [other.id for other in ordered if not set(other.covers).isdisjoint(lease.covers)]
-    return beside.index(lease.id) + 1 if lease.id in beside else None
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in line: `n` from 1, and the seconds that those before it asked for (None: no end)."""
+
+    n: int
+    before_s: float | None
+
+
+def places(ordered: Iterable[Lease], covers: Iterable[str]) -> Mapping[LeaseId, Place]:
+    """The places of those of `ordered` that cover anything of `covers`, in one pass."""
+    asked, found, before = frozenset(covers), dict[LeaseId, Place](), 0.0
+    for lease in ordered:
+        if not asked.isdisjoint(lease.covers):
+            found[lease.id] = Place(len(found) + 1, None if before == inf else before)
+            before += inf if lease.ttl_s is None else lease.ttl_s
+    return found

@@ -12,9 +12,9 @@ from functools import cached_property
 
 from hostler.domain.fence import Fence
 from hostler.domain.fleet import Fleet
-from hostler.domain.lease import Lease, State
+from hostler.domain.lease import Lease, LeaseId, State
 from hostler.domain.moment import Moment
-from hostler.domain.queue import order
+from hostler.domain.queue import Place, order, places
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,14 +55,20 @@ class Scene:
         others = (it for it in found if it is not None and it.id != lease.id)
         return min(others, key=lambda it: it.number, default=None)
 
-    def line(self, lease: Lease) -> Sequence[Lease]:
-        """Those that wait for anything that `lease` covers, in their order; nobody when it does not wait."""
+    @cached_property
+    def _places(self) -> dict[tuple[str, ...], Mapping[LeaseId, Place]]:
+        return {}
+
+    def place(self, lease: Lease) -> Place | None:
+        """Where it stands among those that wait for anything that it covers; None when it does not wait.
+
+        Worked out once for all leases that cover the same.
+        """
         if lease.state is not State.QUEUED:
-            return ()
-        if len(lease.covers) == 1:
-            return self.lines.get(lease.covers[0], ())
-        beside = {it.id for cover in lease.covers for it in self.lines.get(cover, ())}
-        return [it for it in self.waiting if it.id in beside]
+            return None
+        if lease.covers not in self._places:
+            self._places[lease.covers] = places(self.waiting, lease.covers)
+        return self._places[lease.covers].get(lease.id)
 
 
 def _by_cover(leases: Iterable[Lease]) -> Mapping[str, Sequence[Lease]]:

@@ -17,7 +17,7 @@ from hostler.domain.journal import Entry
 from hostler.domain.lease import Lease, State
 from hostler.domain.lease_due import limited
 from hostler.domain.moment import Moment, left, shown
-from hostler.domain.queue import place_of
+from hostler.domain.queue import Place
 from hostler.domain.resource import Resource
 from hostler.domain.values import format_duration, rfc3339, shorten
 from hostler.services.scene import Scene
@@ -52,8 +52,8 @@ def lease_view(
     """One lease."""
     now, counts = scene.now, counted(scene.fence, scene.now)
     resource = scene.fleet.resources.get(lease.resource)
-    queue = scene.line(lease)
-    waits = lease.state is State.QUEUED
+    stands = scene.place(lease)
+    waits = stands is not None
     blocker = scene.in_the_way(lease) if lease.state.waits else None
     return LeaseView(
         id=lease.id,
@@ -71,10 +71,10 @@ def lease_view(
         generation=lease.fence.generation if lease.fence else None,
         ttl_s=lease.ttl_s,
         indefinite=lease.ttl_s is None,
-        place=place_of(lease, queue) if waits else None,
+        place=stands.n if stands is not None else None,
         place_expires_in_s=_left(lease.place, counts) if waits else None,
         offer_expires_in_s=_left(lease.offer, counts) if lease.state is State.OFFERED else None,
-        earliest_at=_earliest(lease, scene, queue),
+        earliest_at=_earliest(lease, scene, stands),
         held_by=blocker.holder if blocker is not None else None,
         held_until=None if blocker is None else _at(blocker.expires or blocker.hard, now),
         start_at=rfc3339(lease.slot.start) if lease.slot else None,
@@ -85,7 +85,7 @@ def lease_view(
         hard_at=_at(lease.hard, now),
         hard_in_s=_left(lease.hard, counts),
         limited_by=limited(lease, counts),
-        why=why_of(lease, scene, blocker, queue),
+        why=why_of(lease, scene, blocker, stands),
         notice=notice_of(lease, now),
         ended_at=rfc3339(lease.ended.at) if lease.ended else None,
         ending=lease.ending,
@@ -130,11 +130,11 @@ def steps_of(lease: Lease, journal: Sequence[Entry]) -> tuple[StepView, ...]:
     )
 
 
-def why_of(lease: Lease, scene: Scene, blocker: Lease | None, queue: Sequence[Lease]) -> str:
+def why_of(lease: Lease, scene: Scene, blocker: Lease | None, stands: Place | None) -> str:
     """One sentence: what it waits for, what it does, why it is over (LEASE-23)."""
     match lease.state:
         case State.QUEUED:
-            return _why_queued(lease, scene, blocker, queue)
+            return _why_queued(lease, scene, blocker, stands)
         case State.SCHEDULED:
             return f"it is booked from {rfc3339(lease.slot.start)} on" if lease.slot else "it is booked"
         case State.OFFERED:
@@ -157,8 +157,8 @@ def _why_over(lease: Lease) -> str:
     return ENDINGS[lease.state] + (f": {lease.cause}" if lease.cause else "")
 
 
-def _why_queued(lease: Lease, scene: Scene, blocker: Lease | None, queue: Sequence[Lease]) -> str:
-    place = place_of(lease, queue)
+def _why_queued(lease: Lease, scene: Scene, blocker: Lease | None, stands: Place | None) -> str:
+    place = stands.n if stands is not None else None
     if blocker is not None and blocker.state is State.STUCK:
         return f"place {place}: the lease of {shorten(blocker.holder)} on {blocker.resource} is stuck"
     if blocker is not None:
@@ -170,7 +170,11 @@ def _why_queued(lease: Lease, scene: Scene, blocker: Lease | None, queue: Sequen
         return f"place {place}: fenced: {shorten(scene.fence.reason)}"
     if lease.cause:
         return f"place {place}: {lease.cause}"
-    return f"place {place}"
+    beside = (it for cover in lease.covers for it in scene.lines.get(cover, ()))
+    first = next((it for it in beside if it.id != lease.id), None)
+    if first is None or place == 1:
+        return f"place {place}"
+    return f"place {place}: {shorten(first.holder)} is before it and waits for {first.resource}"
 
 
 def notice_of(lease: Lease, now: Moment) -> str:
@@ -198,11 +202,11 @@ def changed(lease: Lease, fleet: Fleet) -> str | None:
     return f"{lease.resource} was changed in the config; it counts from its next lease on, not for {lease.id}"
 
 
-def _earliest(lease: Lease, scene: Scene, queue: Sequence[Lease]) -> str | None:
+def _earliest(lease: Lease, scene: Scene, stands: Place | None) -> str | None:
     """When it may start at the earliest, as far as anybody knows now."""
     if lease.slot is not None and lease.state is State.SCHEDULED:
         return rfc3339(lease.slot.start)
-    if lease.state is not State.QUEUED:
+    if stands is None or stands.before_s is None:
         return None
     at: datetime = scene.now.at
     blocker = scene.in_the_way(lease)
@@ -211,14 +215,7 @@ def _earliest(lease: Lease, scene: Scene, queue: Sequence[Lease]) -> str | None:
         if end is None:
             return None
         at = max(at, shown(end, scene.now))
-    for ahead in queue:
-        if ahead is lease:
-            break
-        if set(ahead.covers) & set(lease.covers):
-            if ahead.ttl_s is None:
-                return None
-            at += timedelta(seconds=ahead.ttl_s)
-    return rfc3339(at)
+    return rfc3339(at + timedelta(seconds=stands.before_s))
 
 
 def resource_view(resource: Resource, scene: Scene) -> ResourceView:

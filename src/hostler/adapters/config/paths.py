@@ -73,6 +73,11 @@ class Paths:
         return self.hold_path.with_name("hostler-daemon.lock")
 
     @property
+    def state_lock(self) -> Path:
+        """Held by the daemon whose state this is, whatever its hold path."""
+        return self.state_dir / "daemon.lock"
+
+    @property
     def logs(self) -> Path:
         """The daemon's own log files."""
         return self.state_dir / "logs"
@@ -111,6 +116,7 @@ class Paths:
             "models_dir": str(self.models_dir),
             "hold": str(self.hold_path),
             "daemon_lock": str(self.daemon_lock),
+            "state_lock": str(self.state_lock),
             "daemon": str(self.daemon),
             "local_key": str(self.local_key),
             "keys": str(self.keys),

@@ -144,7 +144,8 @@ class SqliteStore:
         """Begin a new epoch after all of `known`; a file that cannot be read is set aside (LEASE-8)."""
 
         def alone() -> care.Begun:
-            begun = care.recover(self._file, now=now, known=known)
+            with self._file.anew():
+                begun = care.recover(self._file, now=now, known=known)
             self._told((begun.told,))
             return begun
 

@@ -52,6 +52,12 @@ BROKEN: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 """After these the connection is given up: the next call checks the file from its first byte on."""
 
 
+LOST: Final = (
+    "it was removed or replaced while it was in use; `hostler schedule recover`, or a restart of the daemon,"
+    " goes on with what is there and what the nodes remember"
+)
+
+
 class Unusable(Exception):
     """The file is not one that may be used; the text says why."""
 
@@ -62,7 +68,11 @@ class Newer(Unusable):
 
 @dataclass(eq=False, kw_only=True)
 class StoreFile:
-    """One SQLite file and the connection to it."""
+    """One SQLite file and the connection to it.
+
+    `lost`: it was removed or replaced while it was in use. Whatever lies there now knows nothing of what is
+    leased, so it is not used before somebody asked the nodes: at a start, or by `recover` (LEASE-8).
+    """
 
     path: Path
     ids: Ids
@@ -70,6 +80,17 @@ class StoreFile:
     busy_s: float = BUSY_S
     _open: sqlite3.Connection | None = None
     _identity: tuple[int, int] | None = None
+    lost: bool = False
+
+    @contextmanager
+    def anew(self) -> Iterator[None]:
+        """Use what lies there now, whatever became of the file in use; where that fails, it is as before."""
+        lost, self.lost = self.lost, False
+        try:
+            yield
+        except BaseException:
+            self.lost = lost
+            raise
 
     @contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
@@ -121,11 +142,14 @@ class StoreFile:
         return ScheduleUnavailable(why=why, file=str(self.path))
 
     def _connected(self) -> sqlite3.Connection:
+        if self.lost:
+            raise Unusable(LOST)
         if self._open is not None and self._identity != _identity(self.path):
             # What is written to a removed file is lost at the next start: it may not be acknowledged. The
             # journal is emptied into the old file: it must not be played onto the one that came in its place.
             self._open.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            raise Unusable("it was removed or replaced while it was in use")
+            self.lost = True
+            raise Unusable(LOST)
         if self._open is None:
             self._open = self._opened()
             self._identity = _identity(self.path)
