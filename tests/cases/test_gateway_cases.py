@@ -11,6 +11,7 @@ import httpx2
 import pytest
 
 from tests.fakes.fake_engine import eventually, free_port
+from tests.fakes.signals import kill
 from tests.story.house import House, Json, chat, house
 
 pytestmark = pytest.mark.cases
@@ -40,7 +41,7 @@ async def upstream(script: Path, port: int) -> AsyncIterator[None]:
             await eventually(up, "the upstream answers")
         yield
     finally:
-        process.kill()
+        kill(process)
         await process.wait()
 
 

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 
 from hostler.__main__ import Lazily
 from hostler.interfaces.cli.main import run
+from tests.fakes.signals import send
 from tests.interfaces.room import LOCAL
 
 HOSTLER = (sys.executable, "-m", "hostler")
@@ -91,7 +92,7 @@ def _read(terminal: int, until: str, process: asyncio.subprocess.Process) -> str
         if not data:
             return seen.decode()
         if until and until in seen.decode(errors="ignore"):
-            process.send_signal(2)
+            send(process, 2)
             until = ""
 
 

@@ -18,6 +18,7 @@ from hostler.domain.values import EngineId
 from hostler.services.feed import PAGE
 from tests.fakes.clock import settle
 from tests.fakes.schedule import FakeSchedule
+from tests.fakes.signals import send
 from tests.interfaces.room import Room, room
 from tests.interfaces.terminal import HOSTLER, Ended, Shell, served, shell
 
@@ -351,7 +352,7 @@ async def test_status_is_watched(box: Room, user: Shell) -> None:
         await client.post("/v1/hostler/engines/fast/start")
     while states[-1] != "ready":
         states.append(json.loads(await process.stdout.readline())["engines"][0]["state"])
-    process.send_signal(signal.SIGINT)
+    send(process, signal.SIGINT)
     assert await process.wait() == 130
     assert states[0] == "stopped"
 

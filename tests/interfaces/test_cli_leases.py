@@ -10,6 +10,7 @@ import pytest
 from hostler.domain.errors import WrongScope
 from hostler.domain.lease import State
 from tests.fakes.head import Head, echoes, listening
+from tests.fakes.signals import send
 from tests.interfaces.going import Start, ended, going, shown
 from tests.interfaces.terminal import Ended, Shell, shell
 from tests.interfaces.test_cli import told
@@ -172,7 +173,7 @@ async def test_an_interrupt_gives_the_place_back(
     head.leases.taken("pair", "bob")
     run = await start("reserve", "pair", "--wait")
     await asyncio.to_thread(head.until, lambda: bool(head.asked("POST", "/renew")), "a renewal of the place")
-    run.send_signal(number)
+    send(run, number)
     got = await ended(run)
     assert (got.code, got.out) == (code, "")
     assert got.err.splitlines()[-1] == "interrupted: the place was given back"
@@ -188,7 +189,7 @@ async def test_no_interrupt_leaves_a_lease_behind(head: Head, start: Start) -> N
         # From before the first import to after the last word: 0 to 1 s in steps of 10 ms.
         await asyncio.wait({asyncio.ensure_future(run.wait())}, timeout=number / 100)
         if run.returncode is None:
-            run.send_signal(signal.SIGINT)
+            send(run, signal.SIGINT)
         await run.wait()
         held = head.of(State.QUEUED, State.OFFERED, State.ACTIVATING, State.ACTIVE)
         assert bool(held) is (run.returncode == 0), f"after {number * 10} ms: exit {run.returncode}"
@@ -203,7 +204,7 @@ async def test_an_interrupt_gives_back_what_became_active(head: Head, start: Sta
     await asyncio.to_thread(
         head.until, lambda: bool(head.asked("POST", "/renew")), "a look at the activation"
     )
-    run.send_signal(signal.SIGINT)
+    send(run, signal.SIGINT)
     assert (await ended(run)).code == 130
     assert head.of(State.ACTIVATING, State.ACTIVE) == []
 
@@ -215,10 +216,10 @@ async def test_the_second_interrupt_leaves_at_once(head: Head, start: Start) -> 
     await asyncio.to_thread(head.until, lambda: bool(head.asked("POST", "/renew")), "a renewal of the place")
     with head.leases.changed:
         # Nobody answers while this is held: giving back hangs.
-        run.send_signal(signal.SIGINT)
+        send(run, signal.SIGINT)
         assert run.stderr is not None
         await asyncio.wait_for(shown(run, "interrupted: giving back"), 10)
-        run.send_signal(signal.SIGINT)
+        send(run, signal.SIGINT)
         code = await asyncio.wait_for(run.wait(), 10)
     assert code == 130
 

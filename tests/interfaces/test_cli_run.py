@@ -12,6 +12,7 @@ from hostler.domain.lease import State
 from hostler.wire.jobs import UpdateBody
 from tests.fakes.head import Head, Heard, listening
 from tests.fakes.head_jobs import JobRow
+from tests.fakes.signals import send
 from tests.interfaces.going import (
     Process,
     Start,
@@ -162,7 +163,7 @@ async def test_signals_are_passed_on(head: Head, start: Start, number: signal.Si
     """JOB-5: a signal goes to the command's group; its code is passed through, its job called off."""
     run = await start("trap 'exit 7' INT TERM HUP; echo ready >&2; while :; do sleep 0.05; done")
     await shown(run, "ready")
-    run.send_signal(number)
+    send(run, number)
     assert (await ended(run)).code == 7
     assert job(head).view.state == "cancelled"
     assert len(head.of(State.RELEASED)) == 1
@@ -173,12 +174,12 @@ async def test_a_stopped_run_goes_on(head: Head, start: Start, tmp_path: Path) -
     go = tmp_path / "go"
     run = await start(f"echo ready >&2; until [ -e {go} ]; do sleep 0.05; done; exit 5", *SHORT)
     await shown(run, "ready")
-    run.send_signal(signal.SIGTSTP)
+    send(run, signal.SIGTSTP)
     await until(lambda: state(run.pid) == "T")
     before = len(head.asked("POST", "/renew"))
     await asyncio.to_thread(head.until, lambda: len(head.asked("POST", "/renew")) >= before + 2, "renewals")
     go.touch()
-    run.send_signal(signal.SIGCONT)
+    send(run, signal.SIGCONT)
     assert (await ended(run)).code == 5
 
 
@@ -246,12 +247,12 @@ async def test_a_busy_run_starves_no_beat(head: Head, start: Start) -> None:
     """JOB-5: lease and job are kept by a process of its own: while run itself is stopped, both go on."""
     run = await start("echo ready >&2; while :; do sleep 0.05; done", *SHORT)
     await shown(run, "ready")
-    run.send_signal(signal.SIGSTOP)
+    send(run, signal.SIGSTOP)
     renewals, beats = len(head.asked("POST", "/renew")), len(head.asked("POST", "/updates"))
     await asyncio.to_thread(head.until, lambda: len(head.asked("POST", "/renew")) > renewals + 1, "renewals")
     await asyncio.to_thread(head.until, lambda: len(head.asked("POST", "/updates")) > beats + 1, "beats")
-    run.send_signal(signal.SIGCONT)
-    run.send_signal(signal.SIGTERM)
+    send(run, signal.SIGCONT)
+    send(run, signal.SIGTERM)
     assert (await ended(run)).code == 143
 
 
@@ -274,7 +275,7 @@ async def test_nothing_beats_for_a_run_that_is_gone(start: Start) -> None:
     await shown(run, "ready")
     children = below(run.pid)
     beat = next(it for it in children if b"run.beat" in words_of(it))
-    run.kill()
+    send(run, signal.SIGKILL)
     await until(lambda: not alive(beat))
     for pid in children:
         kill(pid)
@@ -287,7 +288,7 @@ async def test_a_held_resource_runs_nothing(head: Head, start: Start, tmp_path: 
     assert (await ended(await start(f"touch {ran}"))).code == 75
     run = await start(f"touch {ran}", "--wait")
     await asyncio.to_thread(head.until, lambda: bool(head.asked("POST", "/renew")), "a renewal of the place")
-    run.send_signal(signal.SIGINT)
+    send(run, signal.SIGINT)
     assert (await ended(run)).code == 130
     assert not ran.exists()
     assert head.of(State.QUEUED) == []

@@ -20,6 +20,7 @@ from demo import real_engine
 from demo.tiny_gguf import write_model
 from hostler.adapters.host import process_table
 from tests.fakes.fake_engine import eventually, free_port
+from tests.fakes.signals import kill, send
 
 Json = dict[str, object]
 GONE_S = 20.0
@@ -178,7 +179,7 @@ class House:
     async def end(self, number: int = signal.SIGTERM) -> int:
         """Signal the daemon and wait for its end. Its exit status."""
         assert self.daemon is not None
-        self.daemon.send_signal(number)
+        send(self.daemon, number)
         async with asyncio.timeout(GONE_S):
             return await self.daemon.wait()
 
@@ -198,7 +199,7 @@ class House:
             async with asyncio.timeout(60):
                 out, err = await process.communicate()
         except TimeoutError:
-            process.kill()
+            kill(process)
             await process.wait()
             raise AssertionError(f"hostler {' '.join(argv)} does not end") from None
         return Done(code=process.returncode or 0, out=out.decode(), err=err.decode())
@@ -270,7 +271,7 @@ class House:
             try:
                 await self.end()
             except TimeoutError:
-                self.daemon.kill()
+                kill(self.daemon)
                 await self.daemon.wait()
         left: list[tuple[int, int]] = []
         for record in (self.state / "engines").glob("*/run.json"):

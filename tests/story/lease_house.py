@@ -19,6 +19,7 @@ import httpx2
 
 from hostler.adapters.host import process_table
 from tests.fakes.fake_engine import PATIENCE_S, eventually
+from tests.fakes.signals import kill, send
 from tests.story.house import House, Json
 
 BOX: Json = {
@@ -290,7 +291,7 @@ class Command:
 
     def send(self, number: int) -> None:
         """A signal to that process alone."""
-        self.process.send_signal(number)
+        send(self.process, number)
 
     async def code(self, patience_s: float = PATIENCE_S) -> int:
         """Its exit code, once it has ended."""
@@ -320,7 +321,7 @@ async def command(it: House, *argv: str, **env: str) -> AsyncIterator[Command]:
         yield Command(process=process, out=Path(out.name))
     finally:
         if process.returncode is None:
-            process.kill()
+            kill(process)
             await process.wait()
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from tests.docs.tree import ROOT
 from tests.fakes.fake_engine import eventually
+from tests.fakes.signals import kill, send
 from tests.story.house import Done, House, Json, house
 
 EXAMPLES = ROOT / "examples"
@@ -45,7 +46,7 @@ async def program(it: House, *argv: str, **env: str) -> AsyncIterator[asyncio.su
         yield process
     finally:
         if process.returncode is None:
-            process.kill()
+            kill(process)
             await process.wait()
 
 
@@ -123,7 +124,7 @@ async def test_a_fine_tune_that_is_ended(it: House) -> None:
     """CLIENT-1: SIGTERM ends the training's job as cancelled, gives the box back, and exits with 143."""
     async with program(it, *python("finetune.py", "box", "--steps", "1000000000")) as process:
         await eventually((it.root / "checkpoint.json").exists, "a checkpoint is written")
-        process.send_signal(signal.SIGTERM)
+        send(process, signal.SIGTERM)
         assert (await ended(process)).code == 143
     (lease,), (job,) = await listed(it, "leases"), await listed(it, "jobs")
     assert (lease["state"], job["state"]) == ("released", "cancelled")

@@ -16,6 +16,7 @@ import pytest
 
 from hostler.adapters.host import process_table
 from tests.fakes.fake_engine import eventually
+from tests.fakes.signals import send
 from tests.story.house import House, Json
 from tests.story.lease_house import Command, Holder, code, command, holders, lease_is, leases, resources
 
@@ -169,7 +170,7 @@ async def test_the_look_tells_a_stopped_process_from_one_that_is_gone(tmp_path: 
     child = await asyncio.create_subprocess_exec("sleep", "600")
     (tmp_path / "child.pid").write_text(str(child.pid))
     for number in (signal.SIGSTOP, signal.SIGKILL):
-        child.send_signal(number)
+        send(child, number)
         look = await asyncio.create_subprocess_exec("sh", str(script))
         await look.wait()
     await child.wait()

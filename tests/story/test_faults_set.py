@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tests.fakes import set_writer
 from tests.fakes.fake_engine import eventually
+from tests.fakes.signals import kill, send
 from tests.story.house import House, Json
 from tests.story.lease_house import leases, resources
 
@@ -37,7 +38,7 @@ async def writer(it: House, number: int, *more: str) -> AsyncIterator[asyncio.su
         yield process
     finally:
         if process.returncode is None:
-            process.kill()
+            kill(process)
             await process.wait()
 
 
@@ -60,14 +61,14 @@ async def with_a_pause(it: House, *more: str) -> tuple[list[int], set[int]]:
         (it.root / f"{number}.go").touch()
     async with writer(it, 1, *more) as first:
         await thinks(it, 1)
-        first.send_signal(signal.SIGSTOP)
+        send(first, signal.SIGSTOP)
         codes = {}
         for number in (2, 3):
             async with writer(it, number, *more) as other:
                 codes[number] = await other.wait()
         assert [row["state"] for row in await leases(it, ended=True)].count("expired") == 1
         (it.root / "1.go").touch()
-        first.send_signal(signal.SIGCONT)
+        send(first, signal.SIGCONT)
         codes[1] = await first.wait()
     kept = json.loads(the_set(it).read_text())["numbers"]
     return sorted(number for number, exit_ in codes.items() if exit_ != REFUSED), set(kept)

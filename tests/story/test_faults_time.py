@@ -10,6 +10,7 @@ import pytest
 
 from hostler.domain.values import rfc3339
 from tests.fakes.fake_engine import eventually
+from tests.fakes.signals import send
 from tests.story.clocks import Clocks, started_later
 from tests.story.house import House, Json
 from tests.story.lease_house import Holder, also, events, gates, holders, lease_is, leases, queued, resources
@@ -38,9 +39,9 @@ async def jumps(it: House, count: int) -> list[float]:
 async def suspend(it: House, clocks: Clocks, seconds: float) -> None:
     """The head is suspended for so long: it does not run, and finds all its clocks later."""
     assert it.daemon is not None
-    it.daemon.send_signal(signal.SIGSTOP)
+    send(it.daemon, signal.SIGSTOP)
     clocks.jump(seconds)
-    it.daemon.send_signal(signal.SIGCONT)
+    send(it.daemon, signal.SIGCONT)
 
 
 async def test_a_wall_clock_that_jumps_ends_nothing(fake: House) -> None:
@@ -147,10 +148,10 @@ async def test_a_head_that_does_not_run_for_a_while(fake: House) -> None:
     async with holders(fake, "anna") as (anna,):
         await anna.active()
         assert fake.daemon is not None
-        fake.daemon.send_signal(signal.SIGSTOP)
+        send(fake.daemon, signal.SIGSTOP)
         with pytest.raises(httpx2.TimeoutException):
             await anna.client.get("/v1/hostler/leases", timeout=SUSPENDED_S)
-        fake.daemon.send_signal(signal.SIGCONT)
+        send(fake.daemon, signal.SIGCONT)
         assert (await anna.do("renew")).json()["granted_s"] == 5
         assert anna.last["state"] == "active"
 

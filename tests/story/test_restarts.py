@@ -5,6 +5,7 @@ import httpx2
 import pytest
 
 from tests.fakes.fake_engine import PATIENCE_S, eventually
+from tests.fakes.signals import send
 from tests.story.house import House, alive, chat, frames, house
 
 CHAT = "/v1/chat/completions"
@@ -174,7 +175,7 @@ async def test_a_new_daemon_beside_the_old(fake: House) -> None:
         await anext(lines)
         old = fake.daemon
         assert old is not None
-        old.send_signal(signal.SIGTERM)
+        send(old, signal.SIGTERM)
         await eventually(lambda: not fake.listens(), "the old one listens no more")
         await fake.start()
         await fake.is_state("fast", "ready")

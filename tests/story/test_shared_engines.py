@@ -16,6 +16,7 @@ import httpx2
 
 from hostler.adapters.host import process_table
 from tests.fakes.fake_engine import eventually, fake_launch
+from tests.fakes.signals import kill
 from tests.story.house import House, Json
 from tests.story.lease_house import (
     Gates,
@@ -52,7 +53,7 @@ async def impostor(it: House, port: int) -> AsyncIterator[str]:
             await eventually(up, "the impostor is healthy")
         yield launch.url
     finally:
-        process.kill()
+        kill(process)
         await process.wait()
 
 
@@ -87,7 +88,7 @@ async def sleeper() -> AsyncIterator[asyncio.subprocess.Process]:
         yield process
     finally:
         if process.returncode is None:
-            process.kill()
+            kill(process)
         await process.wait()
 
 
