@@ -54,6 +54,7 @@ class FakeDriver:
     ended: dict[int, ExitReport] = field(default_factory=dict)
     gate: asyncio.Event | None = None
     pids: int = 1000
+    revivals: dict[EngineId, str] = field(default_factory=dict)
 
     # ---------------------------------------------------------------- what a test says
 
@@ -185,6 +186,17 @@ class FakeDriver:
         """What `sizes` says."""
         found = self._of(run)
         return found.rss if found else None
+
+    async def revival(self, launch: Launch) -> str | None:
+        """What `revivals` says."""
+        return self.revivals.get(launch.engine)
+
+    async def set_revival(self, launch: Launch, revival: str | None) -> None:
+        """Kept in `revivals`."""
+        if revival is None:
+            self.revivals.pop(launch.engine, None)
+        else:
+            self.revivals[launch.engine] = revival
 
     def _of(self, run: Run | None) -> FakeEngine | None:
         found = self.running.get(run.engine) if run else None

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Final, Literal
 
 from hostler.domain.errors import IllegalTransition
-from hostler.domain.fleet import frozen
+from hostler.domain.fleet import Compose, Container, frozen
 from hostler.domain.values import EngineId
 
 
@@ -154,6 +154,8 @@ class Launch:
     """All that a driver needs to run one engine: resolved, no placeholders left.
 
     `directory` is the engine's own directory (`<state>/engines/<id>`), `url` the base URL that serves.
+    `argv` is a process's, or what stands after a container's image; `container`, `compose` and `unit` with
+    `scope` are those drivers' own.
     """
 
     engine: EngineId
@@ -169,13 +171,19 @@ class Launch:
     directory: str
     log_size: int = 10 << 20
     log_files: int = 10
+    container: Container | None = None
+    compose: Compose | None = None
+    unit: str | None = None
+    scope: Literal["user", "system"] = "user"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """The durable identity of what was started (ENG-6): pid and start time, never a name or a port.
 
-    `start_ticks` are clock ticks since boot, field 22 of /proc/<pid>/stat.
+    `start_ticks` are clock ticks since boot, field 22 of /proc/<pid>/stat. `identity` is the container's id
+    with its start, or the unit's invocation, where the driver knows its engine by that; `pid` is then its
+    main process, 0 when this host can see none, and there is no supervisor (0).
     """
 
     engine: EngineId
@@ -187,6 +195,7 @@ class Run:
     boot_id: str
     port: int
     started_at: datetime
+    identity: str = ""
 
 
 PortOwner = Literal["ours", "stranger", "nobody", "unknown"]

@@ -77,6 +77,10 @@ def launch_of(
         directory=directory,
         log_size=log_size,
         log_files=log_files,
+        container=engine.container,
+        compose=engine.compose,
+        unit=engine.unit,
+        scope=engine.scope,
     )
 
 

@@ -93,6 +93,21 @@ class Driver(Protocol):
         """Bytes that the run's processes hold in memory now, None where it cannot be told (MEM-5)."""
         ...
 
+    async def revival(self, launch: Launch) -> str | None:
+        """What else brings it up again by itself, in words that `set_revival` takes back: `restart: always`.
+
+        None: nothing does, or the engine is not there. Such an engine passes every gate by (ENG-2). Refuses
+        `engine_failed` when it cannot be asked.
+        """
+        ...
+
+    async def set_revival(self, launch: Launch, revival: str | None) -> None:
+        """Let nothing else bring it up (None), or put back what `revival` told. Again changes nothing.
+
+        Refuses `engine_failed` when that cannot be done.
+        """
+        ...
+
 
 class MemoryReader(Protocol):
     """Live memory of this host (MEM-1)."""

@@ -69,6 +69,13 @@ class ExternalDriver:
         """None: its memory is not seen from here."""
         return None
 
+    async def revival(self, launch: Launch) -> str | None:
+        """None. Whoever runs it elsewhere is not asked."""
+        return None
+
+    async def set_revival(self, launch: Launch, revival: str | None) -> None:
+        """Nothing: there is no such setting."""
+
 
 def _not_ours(launch: Launch) -> NotLaunchable:
     return NotLaunchable(

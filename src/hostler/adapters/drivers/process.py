@@ -281,6 +281,13 @@ class ProcessDriver:
         found = members.members(run, None).engine
         return process_table.held_bytes(process.pid for process in found) if found else None
 
+    async def revival(self, launch: Launch) -> str | None:
+        """None. Its supervisor runs it once."""
+        return None
+
+    async def set_revival(self, launch: Launch, revival: str | None) -> None:
+        """Nothing: there is no such setting."""
+
 
 def _locked(directory: Path) -> bool:
     """Whether a supervisor has this directory: it keeps a lock from before its engine to after it."""
