@@ -26,6 +26,7 @@ from hostler.services.history import History
 from hostler.services.keeper import Keeper
 from hostler.services.lanes import InFlight
 from hostler.services.needs import Clock, Events, Store
+from hostler.services.reload import Reload
 from hostler.services.requests import Requests
 from hostler.services.status import Vitals
 from hostler.services.watch import Watch
@@ -71,6 +72,7 @@ class Daemon:
 
     engines: Engines
     watch: Watch
+    reload: Reload
     keeper: Keeper | None = None
     history: History | None = None
     queue: EventQueue
@@ -101,7 +103,7 @@ class Daemon:
             asyncio.create_task(self._named("loop lag", self._lag())),
             asyncio.create_task(self._named("pruning", self._prune())),
         ]
-        here, at = self.engines.lanes.fleet.here, ", ".join(self.listen)
+        here, at = self.engines.lanes.config.fleet.here, ", ".join(self.listen)
         self._tell("daemon_started", f"hostler {self.version} serves {here} at {at}")
         if self.keeper is not None:
             # Before anything can be started: what leases hold, and what a crash left of them (LEASE-14).
@@ -120,7 +122,7 @@ class Daemon:
         watching = asyncio.create_task(self._watch(adopting))
         if self.history is not None:
             background.append(asyncio.create_task(self._named("history", self.history.run())))
-        loops = [watching]
+        loops = [watching, asyncio.create_task(self._named("following the config", self.reload.follow()))]
         if self.keeper is not None:
             loops.append(asyncio.create_task(self._named("keeper", self.keeper.run())))
         stopping = asyncio.create_task(self.stop.wait())
@@ -258,7 +260,8 @@ class Daemon:
 
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, heard, number)
+        loop.add_signal_handler(signal.SIGHUP, self.reload.ask)
 
     def _tell(self, kind: str, text: str) -> None:
-        here = self.engines.lanes.fleet.here
+        here = self.engines.lanes.config.fleet.here
         self.events.emit(Event(type=kind, at=self.clock.now(), subject=frozen({"host": here}), message=text))

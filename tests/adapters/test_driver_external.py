@@ -94,7 +94,7 @@ async def test_its_key_is_sent(elsewhere: ProcessRig) -> None:
     """SEC-1: the key of an external engine goes with its probes, and is not in what they tell."""
     launch = elsewhere.launch()
     await start_ready(elsewhere.driver, launch)
-    driver = ExternalDriver(keys={launch.engine: Secret("sk-test")})
+    driver = ExternalDriver(key={launch.engine: Secret("sk-test")}.get)
     probe = await driver.probe(external(launch), None)
     _, body = await http_look.get(f"{launch.url}/fake/requests", {})
     assert b"Bearer sk-test" in body

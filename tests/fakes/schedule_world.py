@@ -15,6 +15,7 @@ from hostler.domain.lease import Lease, LeaseId
 from hostler.domain.resource import Resource
 from hostler.domain.values import HostName, requester
 from hostler.services.keys import INCLUDES, Principal, Scope
+from hostler.services.present import Present
 from hostler.services.schedule import Schedule
 from hostler.services.schedule_needs import Node as NodeNeed
 from hostler.services.schedule_needs import ScheduleStore
@@ -164,7 +165,7 @@ def join(
 
     parts = scheduling(
         Means(
-            fleet=made,
+            config=Present(fleet=made),
             store=store,
             nodes=nodes,
             clock=clock,

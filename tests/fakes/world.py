@@ -22,6 +22,7 @@ from hostler.services.holds import Holds
 from hostler.services.lanes import InFlight, Lane, Lanes
 from hostler.services.measure import Measure
 from hostler.services.needs import Driver
+from hostler.services.present import Present
 from hostler.services.requests import Requests
 from hostler.services.starting import Starting
 from hostler.services.status import Vitals
@@ -318,7 +319,7 @@ def join(
     """The services of one daemon, as the bootstrap joins them."""
     events, ids = EventList(), CountingIds()
     lanes = Lanes(
-        fleet=made,
+        config=Present(fleet=made),
         clock=clock,
         events=events,
         by_id=frozen(

@@ -14,7 +14,7 @@ from hostler.domain.fleet import Engine, Fleet, Group, Host, Node, Profile, Rout
 from hostler.domain.hold import HoldRecord, HoldState, HoldView
 from hostler.domain.route import build
 from hostler.domain.values import EngineId, RouteName
-from hostler.gateway.app import Gateway, largest_body
+from hostler.gateway.app import Gateway
 from hostler.gateway.ask import Means
 from hostler.gateway.backoff import Backoff
 from hostler.gateway.choose import Chooser
@@ -28,6 +28,7 @@ from hostler.services.holds import Holds
 from hostler.services.keys import Keyring, keyring
 from hostler.services.lanes import InFlight, Lanes
 from hostler.services.measure import Measure
+from hostler.services.present import Present
 from hostler.services.requests import Outcome, Requests
 from hostler.services.routes import Current, Routes
 from hostler.services.starting import Starting
@@ -221,23 +222,25 @@ def joined(
     )
     hold = Hold(HoldView(state=HoldState.FREE, path="/run/hold.json"))
     local = fleet.local_engines()
-    lanes = Lanes(fleet=fleet, clock=clock, events=events, by_id=frozen({it.id: lane(it) for it in local}))
+    lanes = Lanes(
+        config=Present(fleet=fleet),
+        clock=clock,
+        events=events,
+        by_id=frozen({it.id: lane(it) for it in local}),
+    )
     engines = the_engines(lanes, hold, machine, driver, clock, events, files)
     requests, backoff = Requests(clock=clock, ids=ids), Backoff(clock=clock, ids=ids)
     ends: list[tuple[Outcome, int, InFlight]] = []
     gateway = Gateway(
-        fleet=fleet,
         routes=Routes(files=files, clock=clock, events=events, current=Current(table=build(fleet, {}))),
         requests=requests,
         keyring=ring or keyring(configured=(), kept=(), local=None, clock=clock),
         guard=BrowserGuard(names=frozenset({"localhost"})),
         chooser=Chooser(
-            fleet=fleet,
             engines=engines,
             places=places,
             backoff=backoff,
             clock=clock,
-            intents=intents_of(fleet),
         ),
         models=Models(lanes=lanes, created=1),
         means=Means(
@@ -245,7 +248,6 @@ def joined(
         ),
         control=control,
         ended=lambda entry, outcome, status: ends.append((outcome, status, entry)),
-        largest=largest_body(fleet),
     )
     return Front(
         fleet=fleet,

@@ -35,6 +35,7 @@ from hostler.domain.hold import HoldRecord, HoldState, HoldView
 from hostler.domain.memory import Pools, Reading
 from hostler.domain.values import EngineId, HostName, RouteName, ServingClass, requester
 from hostler.interfaces.api.app import create_app
+from hostler.services.browser_guard import guard_for
 from hostler.services.control import Control
 from hostler.services.engines import Engines
 from hostler.services.event_queue import EventQueue
@@ -44,6 +45,7 @@ from hostler.services.holds import Holds
 from hostler.services.keys import Keyring, Scope, digest_of, keyring
 from hostler.services.lanes import InFlight, Lane, Lanes
 from hostler.services.measure import Measure
+from hostler.services.present import Present
 from hostler.services.requests import Requests
 from hostler.services.routes import Routes, load
 from hostler.services.starting import Starting
@@ -53,6 +55,7 @@ from hostler.services.suspensions import Suspensions
 from tests.fakes.clock import ManualClock
 from tests.fakes.driver import FakeDriver
 from tests.fakes.ids import CountingIds
+from tests.fakes.reloading import reload_in
 from tests.fakes.schedule import FakeCare, FakeHistory, FakeJobs, FakeSchedule
 from tests.fakes.state_files import MemoryStateFiles
 
@@ -195,7 +198,7 @@ def build(names: frozenset[str]) -> Room:
     it = fleet()
     hold = HoldInMemory(HoldView(state=HoldState.FREE, path="/run/hold.json"))
     lanes = Lanes(
-        fleet=it,
+        config=Present(fleet=it),
         clock=clock,
         events=queue,
         by_id=frozen({engine.id: lane(engine) for engine in it.local_engines()}),
@@ -241,14 +244,17 @@ def controls(
     names: frozenset[str],
 ) -> Control:
     """What the API is made of; the schedule's parts are fakes."""
+    ring_ = keyring(configured=(), kept=(), local=LOCAL, clock=queue.clock)
+    browsers = guard_for(it, names)
     return Control(
-        fleet=it,
+        config=engines.lanes.config,
         engines=engines,
         routes=routes,
         requests=requests,
         holds=holds,
         feed=Feed(queue=queue, draw=status.picture, clock=queue.clock),
-        keyring=keyring(configured=(), kept=(), local=LOCAL, clock=queue.clock),
+        keyring=ring_,
+        browsers=browsers,
         status=status,
         clock=queue.clock,
         metrics=lambda: b"hostler_up 1\n",
@@ -256,8 +262,21 @@ def controls(
         jobs=FakeJobs(),
         history=FakeHistory(),
         care=FakeCare(),
-        names=names,
+        reload=reload_in(
+            engines.lanes,
+            routes,
+            ring_,
+            launch=lambda engine: lane(engine).launch,
+            adopt=engines.adopt,
+            bug=bug,
+            browsers=browsers,
+        ),
     )
+
+
+def bug(error: BaseException) -> str:
+    """A bug in a test is one."""
+    raise AssertionError(f"a bug: {error!r}") from error
 
 
 def orchestra(

@@ -12,9 +12,12 @@ from hostler.domain.moment import Moment
 from hostler.services.event_queue import EventQueue
 from hostler.services.feed import Feed
 from hostler.services.keeper import Keeper
+from hostler.services.keys import keyring
+from hostler.services.routes import Routes, load
 from tests.fakes.ids import CountingIds
+from tests.fakes.reloading import reload_in
 from tests.fakes.schedule_world import head
-from tests.fakes.world import World, engine, world
+from tests.fakes.world import World, engine, lane_of, world
 from tests.services.test_observe_health import status
 
 
@@ -58,6 +61,14 @@ def daemon(it: World, announce: Callable[[], None], retract: Callable[[], None])
     return Daemon(
         engines=it.engines,
         watch=it.watch,
+        reload=reload_in(
+            it.lanes,
+            Routes(files=it.files, clock=it.clock, events=it.events, current=load(it.fleet, it.files)),
+            keyring(configured=(), kept=(), local=None, clock=it.clock),
+            launch=lambda made: lane_of(made, 0.0, 8100).launch,
+            adopt=it.engines.adopt,
+            bug=bug,
+        ),
         queue=queue,
         events=it.events,
         feed=Feed(queue=queue, draw=status(it).picture, clock=it.clock),

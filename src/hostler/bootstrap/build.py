@@ -5,7 +5,6 @@ Decides nothing else. Everything here is built inside the running loop.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import cast
 
@@ -29,11 +28,12 @@ from hostler.bootstrap.control import Services, control_of
 from hostler.bootstrap.engines import EngineConnections, drivers_of, lanes_of
 from hostler.bootstrap.ground import Ground, World
 from hostler.bootstrap.node import node_of
-from hostler.bootstrap.place import announcing, is_control, retracting
+from hostler.bootstrap.place import announcing, is_control, machine_names, retracting
+from hostler.bootstrap.reloading import Swapped, reload_of
 from hostler.bootstrap.scheduling import Means, Scheduling, scheduling
 from hostler.bootstrap.speech import LoggedEvents
 from hostler.daemon import Daemon
-from hostler.gateway.app import Gateway, largest_body
+from hostler.gateway.app import Gateway
 from hostler.gateway.ask import Means as AskMeans
 from hostler.gateway.backoff import Backoff
 from hostler.gateway.choose import Chooser
@@ -57,6 +57,7 @@ from hostler.services.lanes import Lanes
 from hostler.services.measure import Measure
 from hostler.services.node import LocalNode
 from hostler.services.observe import Observer
+from hostler.services.present import Present
 from hostler.services.requests import Requests
 from hostler.services.routes import Routes
 from hostler.services.starting import Starting
@@ -70,7 +71,7 @@ def build(ground: Ground) -> Daemon:
     """The daemon of this node, ready to run."""
     world = _world(ground)
     guard = Guard()
-    holds, writer = _holds(ground, world)
+    holds, writer, hold = _holds(ground, world)
     engines = _engines(ground, world, holds, guard)
     requests = Requests(clock=world.clock, ids=world.ids)
     table = Routes(
@@ -85,30 +86,45 @@ def build(ground: Ground) -> Daemon:
     status = _status(ground, world, engines, table, requests, holds)
     history = _history(ground, world)
     observer = Observer(meters=world.meters, clock=world.clock, events=world.events)
-    control = control_of(
-        ground,
-        world,
-        Services(
-            engines=engines,
-            routes=table,
-            requests=requests,
-            holds=holds,
-            status=status,
-            history=history,
-            head=head,
-            observer=observer,
-        ),
-    )
-    gateway = _gateway(ground, world, control, observer)
-    return Daemon(
+    watch = _watch(ground, world, engines, holds, node)
+    swapped = Swapped(
         engines=engines,
-        watch=_watch(ground, world, engines, holds, node),
-        keeper=head.keeper if head is not None else None,
+        routes=table,
+        browsers=guard_for(ground.fleet, machine_names()),
+        hold=hold,
+        guard=guard,
+        errands=watch.errands,
+    )
+    reload = reload_of(ground, world, swapped)
+    made = Services(
+        engines=engines,
+        routes=table,
+        requests=requests,
+        holds=holds,
+        status=status,
         history=history,
+        head=head,
+        observer=observer,
+        browsers=swapped.browsers,
+        reload=reload,
+    )
+    return _daemon(ground, world, made, watch)
+
+
+def _daemon(ground: Ground, world: World, made: Services, watch: Watch) -> Daemon:
+    """The daemon around its services, its gateway in front."""
+    control = control_of(ground, world, made)
+    gateway = _gateway(ground, world, control, made.observer)
+    return Daemon(
+        engines=made.engines,
+        watch=watch,
+        reload=made.reload,
+        keeper=made.head.keeper if made.head is not None else None,
+        history=made.history,
         queue=world.queue,
         events=world.events,
         feed=control.feed,
-        requests=requests,
+        requests=made.requests,
         store=world.store,
         server=make_server(gateway, is_control=is_control),
         sockets=ground.sockets,
@@ -156,11 +172,12 @@ def _history(ground: Ground, world: World) -> History:
 
 
 def _world(ground: Ground) -> World:
-    clock, ids = SystemClock(), SystemIds()
+    clock, ids, config = SystemClock(), SystemIds(), Present(fleet=ground.fleet)
     store = SqliteStore(ground.paths.schedule_db, ids, clean=Cleaner(redact=ground.speech.redact).event)
     queue = EventQueue(store=store, clock=clock, ids=ids, redact=ground.speech.redact)
     meters = PrometheusMeters()
     return World(
+        config=config,
         clock=clock,
         ids=ids,
         files=DirectoryStateFiles(root=ground.paths.state_dir),
@@ -169,7 +186,7 @@ def _world(ground: Ground) -> World:
         events=LoggedEvents(queue=queue, meters=meters),
         meters=meters,
         memory=pools.reader(ground.fleet.host.reader),
-        drivers=drivers_of(ground.env),
+        drivers=drivers_of(ground.env, config),
         models=ModelsDir(root=ground.paths.models_dir),
         upstream=Upstream(),
         places=Places(),
@@ -177,7 +194,7 @@ def _world(ground: Ground) -> World:
     )
 
 
-def _holds(ground: Ground, world: World) -> tuple[Holds, HoldWriter]:
+def _holds(ground: Ground, world: World) -> tuple[Holds, HoldWriter, HoldFile]:
     path, state = str(ground.paths.hold_path), str(ground.paths.state_dir)
     reader = HoldFile(
         path=path,
@@ -193,7 +210,7 @@ def _holds(ground: Ground, world: World) -> tuple[Holds, HoldWriter]:
         clock=world.clock,
         events=world.events,
     )
-    return holds, HoldWriter(reader=reader, mode=ground.fleet.node.hold_mode)
+    return holds, HoldWriter(reader=reader, mode=ground.fleet.node.hold_mode), reader
 
 
 def _telling(vitals: Vitals) -> Callable[[tuple[str, ...]], None]:
@@ -211,7 +228,7 @@ def _head(ground: Ground, world: World, node: LocalNode) -> Scheduling | None:
         return None
     return scheduling(
         Means(
-            fleet=ground.fleet,
+            config=world.config,
             store=world.store,
             nodes={ground.fleet.here: node},
             clock=world.clock,
@@ -227,7 +244,7 @@ def _head(ground: Ground, world: World, node: LocalNode) -> Scheduling | None:
 
 def _engines(ground: Ground, world: World, holds: Holds, guard: Guard) -> Engines:
     lanes = Lanes(
-        fleet=ground.fleet,
+        config=world.config,
         clock=world.clock,
         events=world.events,
         by_id=lanes_of(ground.fleet, world.files, world.models, world.clock.elapsed()),
@@ -310,18 +327,12 @@ def _status(
 
 
 def _gateway(ground: Ground, world: World, control: Control, observer: Observer) -> Gateway:
-    fleet, backoff = ground.fleet, Backoff(clock=world.clock, ids=world.ids)
+    backoff = Backoff(clock=world.clock, ids=world.ids)
     chooser = Chooser(
-        fleet=fleet,
         engines=control.engines,
         places=world.places,
         backoff=backoff,
         clock=world.clock,
-        intents={
-            name: tuple(re.compile(text) for text in route.escalate.intent)
-            for name, route in fleet.routes.items()
-            if route.escalate is not None
-        },
     )
     means = AskMeans(
         engines=control.engines,
@@ -332,17 +343,15 @@ def _gateway(ground: Ground, world: World, control: Control, observer: Observer)
         redact=ground.speech.redact,
     )
     return Gateway(
-        fleet=fleet,
         routes=control.routes,
         requests=control.requests,
         keyring=ground.keyring,
-        guard=guard_for(fleet, control.names),
+        guard=control.browsers,
         chooser=chooser,
         models=Models(lanes=control.engines.lanes, created=int(world.clock.now().timestamp())),
         means=means,
         control=cast("App", create_app(control)),
         ended=observer.ended,
-        largest=largest_body(fleet),
     )
 
 

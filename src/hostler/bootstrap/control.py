@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hostler.bootstrap.ground import Ground, World
-from hostler.bootstrap.place import machine_names
 from hostler.bootstrap.scheduling import Scheduling
+from hostler.services.browser_guard import BrowserGuard
 from hostler.services.control import Control
 from hostler.services.elsewhere import Elsewhere
 from hostler.services.engines import Engines
@@ -14,6 +14,7 @@ from hostler.services.feed import Feed
 from hostler.services.history import History
 from hostler.services.holds import Holds
 from hostler.services.observe import Observer
+from hostler.services.reload import Reload
 from hostler.services.requests import Requests
 from hostler.services.routes import Routes
 from hostler.services.status import Status
@@ -31,6 +32,8 @@ class Services:
     history: History
     head: Scheduling | None
     observer: Observer
+    browsers: BrowserGuard
+    reload: Reload
 
 
 def control_of(ground: Ground, world: World, made: Services) -> Control:
@@ -38,7 +41,7 @@ def control_of(ground: Ground, world: World, made: Services) -> Control:
     head = made.head
     elsewhere = Elsewhere(head=ground.fleet.head, here=ground.fleet.here)
     return Control(
-        fleet=ground.fleet,
+        config=world.config,
         engines=made.engines,
         routes=made.routes,
         requests=made.requests,
@@ -57,5 +60,6 @@ def control_of(ground: Ground, world: World, made: Services) -> Control:
         jobs=head.jobs if head is not None else elsewhere,
         history=made.history,
         care=head.care(world.store) if head is not None else elsewhere,
-        names=machine_names(),
+        browsers=made.browsers,
+        reload=made.reload,
     )

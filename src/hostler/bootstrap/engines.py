@@ -16,13 +16,14 @@ from hostler.adapters.host import process_table
 from hostler.adapters.models_dir import ModelsDir
 from hostler.adapters.state_files import DirectoryStateFiles
 from hostler.domain.engine import EngineState, Launch
-from hostler.domain.fleet import DriverKind, Engine, Fleet, frozen
+from hostler.domain.fleet import DriverKind, Engine, Fleet, Secret, frozen
 from hostler.domain.launching import assign_ports, launch_of
 from hostler.domain.values import EngineId
 from hostler.gateway.places import Places
 from hostler.gateway.upstream import Upstream
 from hostler.services.lanes import Lane
 from hostler.services.needs import Driver
+from hostler.services.present import Present
 
 PORTS = "ports"
 """`ports.json`: what engines with `port: auto` were given, kept so that a restart finds them again."""
@@ -41,12 +42,17 @@ class EngineConnections:
         self.upstream.close_all(self.places.at(url))
 
 
-def drivers_of(env: Mapping[str, str]) -> Mapping[str, Driver]:
+def drivers_of(env: Mapping[str, str], config: Present) -> Mapping[str, Driver]:
     """Every driver by its name."""
+
+    def key(name: EngineId) -> Secret | None:
+        engine = config.fleet.engines.get(name)
+        return None if engine is None else engine.key
+
     units = transient.manager(uid=os.geteuid(), runtime_dir=env.get("XDG_RUNTIME_DIR"))
     drivers: dict[str, Driver] = {
         DriverKind.PROCESS: ProcessDriver(environment=env, units=units),
-        DriverKind.EXTERNAL: ExternalDriver(),
+        DriverKind.EXTERNAL: ExternalDriver(key=key),
     }
     return frozen(drivers)
 
@@ -55,6 +61,23 @@ def lanes_of(
     fleet: Fleet, files: DirectoryStateFiles, models: ModelsDir, now: float
 ) -> Mapping[EngineId, Lane]:
     """A lane for each engine of this host whose driver is built. Ports given out now are kept first."""
+    return frozen(
+        {
+            name: Lane(
+                engine=fleet.engines[name],
+                launch=launch,
+                status=EngineState(engine=name),
+                used=now,
+                down_since=now,
+                known=False,
+            )
+            for name, launch in launches_of(fleet, files, models).items()
+        }
+    )
+
+
+def launches_of(fleet: Fleet, files: DirectoryStateFiles, models: ModelsDir) -> Mapping[EngineId, Launch]:
+    """How each engine of this host whose driver is built is launched, its port given out and kept."""
     mine = [engine for engine in fleet.local_engines() if engine.driver in BUILT]
     try:
         kept = files.load(PORTS) or {}
@@ -69,18 +92,12 @@ def lanes_of(
         except OSError as error:
             # They are given again at the next start, perhaps others: worse than kept, better than no daemon.
             structlog.get_logger("hostler").warning("ports not kept", why=error.strerror)
-    lanes = {}
-    for engine in mine:
-        launch = _launch(fleet, engine, given.get(engine.id) or engine.port or 0, files, models)
-        lanes[engine.id] = Lane(
-            engine=engine,
-            launch=launch,
-            status=EngineState(engine=engine.id),
-            used=now,
-            down_since=now,
-            known=False,
-        )
-    return frozen(lanes)
+    return frozen(
+        {
+            engine.id: _launch(fleet, engine, given.get(engine.id) or engine.port or 0, files, models)
+            for engine in mine
+        }
+    )
 
 
 def strays(fleet: Fleet, paths: Paths) -> tuple[str, ...]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hostler.adapters.clock import SystemClock
 from hostler.adapters.config.paths import Paths
+from hostler.adapters.config.source import FileSource
 from hostler.adapters.daemon_lock import DaemonLocks
 from hostler.adapters.ids import SystemIds
 from hostler.adapters.metrics import PrometheusMeters
@@ -21,6 +22,7 @@ from hostler.gateway.upstream import Upstream
 from hostler.services.event_queue import EventQueue
 from hostler.services.keys import Keyring
 from hostler.services.needs import Driver, Events, MemoryReader
+from hostler.services.present import Present
 from hostler.services.status import Vitals
 
 
@@ -28,14 +30,17 @@ from hostler.services.status import Vitals
 class Ground:
     """What a node is built on: found, opened and locked before the loop runs.
 
-    `disabled` is why nothing may be started or stopped here, None when it may (GATE-4).
+    `disabled` is why nothing may be started or stopped here, None when it may (GATE-4). `source` reads the
+    config again, `keys` makes the keyring of one (CONF-3).
     """
 
     fleet: Fleet
     paths: Paths
     env: Mapping[str, str]
     config_file: str
+    source: FileSource
     keyring: Keyring
+    keys: Callable[[Fleet], Keyring]
     sockets: Sequence[socket.socket]
     listen: tuple[str, ...]
     lock: DaemonLocks | None
@@ -48,6 +53,7 @@ class Ground:
 class World:
     """The adapters that more than one service needs."""
 
+    config: Present
     clock: SystemClock
     ids: SystemIds
     files: DirectoryStateFiles

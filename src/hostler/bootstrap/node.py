@@ -46,7 +46,7 @@ def node_of(
         raise ValueError("routes and the gate ask two guards: what one refuses, the other lets through")
     remembered = GuardFiles(guard=guard, files=files, clock=clock)
     node = LocalNode(
-        host=engines.lanes.fleet.here,
+        host=engines.lanes.config.fleet.here,
         engines=NodeEngines(
             engines=engines,
             proving=Proving(drivers=engines.drivers, work=HttpCompletions(), clock=clock),

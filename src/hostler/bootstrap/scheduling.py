@@ -8,7 +8,6 @@ from datetime import UTC, tzinfo
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from hostler.domain.fleet import Fleet
 from hostler.domain.job import Job
 from hostler.domain.lease import LeaseId, State, UndoBegun
 from hostler.domain.moment import Moment
@@ -21,6 +20,7 @@ from hostler.services.jobs import Jobs
 from hostler.services.keeper import Keeper
 from hostler.services.lease_requests import LeaseRequests
 from hostler.services.needs import Clock, Events, Ids
+from hostler.services.present import Present
 from hostler.services.promotion import Promotion
 from hostler.services.reserving import Reserving
 from hostler.services.runner import Runner
@@ -48,7 +48,7 @@ class Scheduling:
 class Means:
     """What a schedule is built on. `nodes` by host; `bug` logs an exception and returns its id."""
 
-    fleet: Fleet
+    config: Present
     store: ScheduleStore
     nodes: Mapping[str, Node]
     clock: Clock
@@ -63,16 +63,16 @@ class Means:
 def scheduling(means: Means) -> Scheduling:
     """The schedule of a head."""
     clean = cleaning(means.redact)
-    fleet, store, clock = means.fleet, means.store, means.clock
+    config, store, clock = means.config, means.store, means.clock
     waiters = Waiters(clock=clock)
-    promotion = Promotion(fleet=fleet, store=store, nodes=means.nodes, clock=clock)
-    requests = LeaseRequests(fleet=fleet, promotion=promotion, clock=clock, clean=clean)
+    promotion = Promotion(config=config, store=store, nodes=means.nodes, clock=clock)
+    requests = LeaseRequests(config=config, promotion=promotion, clock=clock, clean=clean)
     holders = Holders(store=store, nodes=means.nodes, clock=clock)
     jobs = _jobs(means, requests)
     fences = Fences(store=store, nodes=means.nodes, clock=clock, clean=clean, excuse=jobs.excuse)
     workshop = _workshop(means, promotion, holders, waiters)
     keeper = Keeper(
-        fleet=fleet,
+        config=config,
         store=store,
         holders=holders,
         back=GoingBack(store=store, nodes=means.nodes, clock=clock, ids=means.ids),
@@ -89,7 +89,7 @@ def scheduling(means: Means) -> Scheduling:
     )
     store.listen(keeper.hear)
     schedule = Schedule(
-        fleet=fleet,
+        config=config,
         store=store,
         promotion=promotion,
         reserving=_reserving(means, promotion),
@@ -104,7 +104,7 @@ def scheduling(means: Means) -> Scheduling:
         schedule=schedule,
         jobs=jobs,
         keeper=keeper,
-        snapshot=Snapshot(fleet=fleet, store=store, clock=clock),
+        snapshot=Snapshot(config=config, store=store, clock=clock),
         waiters=waiters,
         care=lambda kept: StoreCare(
             store=kept, back=keeper.back, holders=holders, fences=fences, clock=clock
@@ -127,9 +127,9 @@ def _jobs(means: Means, requests: LeaseRequests) -> Jobs:
         clock=means.clock,
         ids=means.ids,
         redact=means.redact,
-        extend=Beats(fleet=means.fleet).extend,
+        extend=Beats(config=means.config).extend,
         release=given_back(requests),
-        resources=lambda: means.fleet.resources,
+        resources=lambda: means.config.fleet.resources,
     )
 
 
@@ -152,12 +152,12 @@ def _workshop(means: Means, promotion: Promotion, holders: Holders, waiters: Wai
 
 def _reserving(means: Means, promotion: Promotion) -> Reserving:
     return Reserving(
-        fleet=means.fleet,
+        config=means.config,
         store=means.store,
         promotion=promotion,
         clock=means.clock,
         ids=means.ids,
-        zone=zone_of(means.fleet.timezone),
+        zone=zone_of(means.config.fleet.timezone),
         clean=cleaning(means.redact),
     )
 

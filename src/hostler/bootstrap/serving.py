@@ -9,7 +9,7 @@ import asyncio
 import gc
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +18,7 @@ import uvloop
 from hostler.adapters.clock import SystemClock
 from hostler.adapters.config.find import find_config
 from hostler.adapters.config.paths import Paths, resolve_paths
-from hostler.adapters.config.reading import load
+from hostler.adapters.config.source import FileSource
 from hostler.adapters.daemon_lock import DaemonLocks, take_all
 from hostler.adapters.hold_path import resolve
 from hostler.adapters.keys_file import kept_keys, local_key
@@ -47,14 +47,18 @@ class Serving:
         """Serve until told to end; the exit code."""
         os.umask(0o077)
         file = find_config(self.env, config, here=Path.cwd())
-        fleet = load(file, self.env, host)
-        if listen:
-            fleet = replace(fleet, node=replace(fleet.node, listen=listen))
+        source = FileSource(file=file, env=self.env, host=host, listen=listen)
+        fleet = source.read()
         _plain_only(fleet, str(file))
         place = resolve(self.env, os.geteuid(), fleet.node.hold_path)
         paths = resolve_paths(self.env, fleet.node, place.path)
         _own_state(self.env, paths)
-        ring, local, unread = self._keys(fleet, paths, str(file))
+        local = _local_key(paths)
+
+        def keys(fleet: Fleet) -> Keyring:
+            return _keyring(fleet, paths, local, str(file))
+
+        ring = keys(fleet)
         disabled = disabled_by(self.env)
         lock = self._lock(fleet, paths, disabled)
         said = speech(fleet, paths, [local])
@@ -64,36 +68,47 @@ class Serving:
             paths=paths,
             env=self.env,
             config_file=str(file),
+            source=source,
             keyring=ring,
+            keys=keys,
             sockets=sockets,
             listen=tuple(bound(sock) for sock in sockets),
             lock=lock,
             disabled=disabled,
             speech=said,
-            warnings=(*place.warnings, *unread, *strays(fleet, paths)),
+            warnings=(*place.warnings, *_unread(paths), *strays(fleet, paths)),
         )
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_run(ground))
-
-    def _keys(self, fleet: Fleet, paths: Paths, file: str) -> tuple[Keyring, str, tuple[str, ...]]:
-        """The keyring, the local key, which no text may show, and what could not be read."""
-        try:
-            local = local_key(paths.state_dir)
-        except (OSError, ValueError) as error:
-            raise StateUnusable(path=str(paths.local_key), why=str(error)) from error
-        kept = kept_keys(DirectoryStateFiles(root=paths.state_dir))
-        ring = keyring(configured=fleet.keys, kept=kept, local=local.value, clock=SystemClock())
-        check_listen(fleet.node.listen, ring, file=file)
-        unread = (
-            () if kept is not None else (f"{paths.keys} cannot be read: none of its keys opens anything",)
-        )
-        return ring, local.value, unread
 
     def _lock(self, fleet: Fleet, paths: Paths, disabled: str | None) -> DaemonLocks:
         """The lock of the one orchestrating daemon, which others need not have, and that of its state."""
         orchestrates = disabled is None and fleet.host.orchestration
         box = (paths.daemon_lock,) if orchestrates else ()
         return take_all((*box, paths.state_lock), paths.state_dir)
+
+
+def _local_key(paths: Paths) -> str:
+    """The local key, which no text may show. Refuses `state_unusable`."""
+    try:
+        return local_key(paths.state_dir).value
+    except (OSError, ValueError) as error:
+        raise StateUnusable(path=str(paths.local_key), why=str(error)) from error
+
+
+def _keyring(fleet: Fleet, paths: Paths, local: str, file: str) -> Keyring:
+    """The keys of the config and of keys.json. Refuses `invalid_config` when all could come in."""
+    kept = kept_keys(DirectoryStateFiles(root=paths.state_dir))
+    ring = keyring(configured=fleet.keys, kept=kept, local=local, clock=SystemClock())
+    check_listen(fleet.node.listen, ring, file=file)
+    return ring
+
+
+def _unread(paths: Paths) -> tuple[str, ...]:
+    """A sentence when keys.json cannot be read."""
+    if kept_keys(DirectoryStateFiles(root=paths.state_dir)) is not None:
+        return ()
+    return (f"{paths.keys} cannot be read: none of its keys opens anything",)
 
 
 def _plain_only(fleet: Fleet, file: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -39,12 +39,33 @@ class LoggedEvents:
         self.queue.emit(event)
 
 
+@dataclass(eq=False, slots=True)
+class Redaction:
+    """Takes secrets out of text: those that it began with, and those of every config since (SEC-1).
+
+    A secret that the config no longer has may still stand in what is said of the past.
+    """
+
+    secrets: frozenset[str]
+    redactor: Redactor
+
+    def __call__(self, text: str) -> str:
+        """`text` without any secret."""
+        return self.redactor(text)
+
+    def hide(self, secrets: Iterable[str]) -> None:
+        """From here on these are hidden as well."""
+        every = self.secrets.union(secrets)
+        if every != self.secrets:
+            self.secrets, self.redactor = every, Redactor(every)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speech:
     """The daemon's log and its redaction."""
 
     logs: Logs
-    redact: Callable[[str], str]
+    redact: Redaction
     ids: SystemIds
     pid: int
 
@@ -57,13 +78,14 @@ class Speech:
 
 def speech(fleet: Fleet, paths: Paths, secrets: Sequence[str]) -> Speech:
     """Begin to log as `node.log` says, to stderr and to files in the state directory."""
-    redact = Redactor([*secrets, *_secrets_of(fleet)])
+    every = frozenset([*secrets, *secrets_of(fleet)])
+    redact = Redaction(every, Redactor(every))
     file = RotatedFile(directory=paths.logs, size=fleet.node.log_size, files=fleet.node.log_files)
     logs = set_up(redact=redact, level=fleet.node.log_level, file=file)
     return Speech(logs=logs, redact=redact, ids=SystemIds(), pid=os.getpid())
 
 
-def _secrets_of(fleet: Fleet) -> Iterator[str]:
+def secrets_of(fleet: Fleet) -> Iterator[str]:
     """Every key in the config that is kept in clear: those that are sent to others."""
     keys = [
         *(host.key for host in fleet.hosts.values()),

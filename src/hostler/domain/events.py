@@ -17,6 +17,8 @@ TYPES: Final[Mapping[str, str]] = frozen(
     {
         "daemon_started": "A daemon began to serve this host.",
         "daemon_stopped": "A daemon shut down in order.",
+        "config_reloaded": "A changed config was taken up.",
+        "config_rejected": "A changed config is not right; the one in force stays.",
         "engine_starting": "The gate said yes; a start began.",
         "engine_ready": "An engine serves as itself.",
         "engine_draining": "An engine takes no new requests.",

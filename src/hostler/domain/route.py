@@ -7,8 +7,9 @@ The table is immutable and swapped as a whole: a request sees one table from its
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hostler.domain.errors import InvalidRequest, ModelNotFound, NotFound
 from hostler.domain.fleet import (
@@ -27,12 +28,19 @@ from hostler.domain.values import RouteName, shorten
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Routes and engines by every name that finds them, and each route's active profile."""
+    """Routes and engines by every name that finds them, and each route's active profile.
 
+    `fleet` is the config that it was made of; `largest` the most bytes that a request of any route may have,
+    `intents` each route's patterns, compiled (GW-4).
+    """
+
+    fleet: Fleet
     routes: Mapping[str, Route]
     aliases: Mapping[str, RouteName]
     engines: Mapping[str, Engine]
     active: Mapping[str, str] = field(default_factory=lambda: frozen({}))
+    largest: int = 0
+    intents: Mapping[str, tuple[re.Pattern[str], ...]] = field(default_factory=lambda: frozen({}))
 
     def profile(self, route: Route) -> tuple[str, Profile] | None:
         """The route's active profile and its name; None for a route without one (GW-1)."""
@@ -48,6 +56,7 @@ def build(fleet: Fleet, kept: Mapping[str, str]) -> Table:
     """
     routes = {name: route for name, route in fleet.routes.items() if not route.on or fleet.here in route.on}
     return Table(
+        fleet=fleet,
         routes=frozen({str(name): route for name, route in routes.items()}),
         aliases=frozen({alias: name for name, route in routes.items() for alias in route.aliases}),
         engines=frozen({str(engine.id): engine for engine in fleet.engines.values()}),
@@ -56,6 +65,16 @@ def build(fleet: Fleet, kept: Mapping[str, str]) -> Table:
                 name: profile
                 for name, route in routes.items()
                 if (profile := _active(route, kept.get(name))) is not None
+            }
+        ),
+        largest=max(
+            [fleet.gateway.max_body, *(it.max_body for it in routes.values() if it.max_body is not None)]
+        ),
+        intents=frozen(
+            {
+                str(name): tuple(re.compile(text) for text in route.escalate.intent)
+                for name, route in routes.items()
+                if route.escalate is not None
             }
         ),
     )
@@ -109,12 +128,7 @@ def switched(table: Table, name: str, profile: str) -> Table:
             expected=nearest(profile, route.profiles),
             where="profile",
         )
-    return Table(
-        routes=table.routes,
-        aliases=table.aliases,
-        engines=table.engines,
-        active=frozen({**table.active, name: profile}),
-    )
+    return replace(table, active=frozen({**table.active, name: profile}))
 
 
 def order(

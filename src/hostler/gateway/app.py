@@ -58,12 +58,8 @@ Ended = Callable[[InFlight, Outcome, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
-    """The ASGI application of one daemon. `control` gets what is no inference; `ended` hears every end.
+    """The ASGI application of one daemon. `control` gets what is no inference; `ended` hears every end."""
 
-    `largest` is the most bytes that any route takes: which route it is stands in the body (GW-12).
-    """
-
-    fleet: Fleet
     routes: Routes
     requests: Requests
     keyring: Keyring
@@ -73,7 +69,6 @@ class Gateway:
     means: Means
     control: App
     ended: Ended
-    largest: int
     hosts: set[bytes] = field(default_factory=set)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -130,28 +125,30 @@ class Gateway:
         if serving.method != "POST":
             raise MethodNotAllowed(method=serving.method, path=path.target, allowed="POST")
         principal = self._who(serving, known, Right.INFER)
-        body = await self._body(serving, known, receive, self.largest)
+        body = await self._body(serving, known, receive, self.routes.table.largest)
         try:
             routed = bodies.route(body)
         except bodies.BodyError as error:
             raise _invalid(error) from error
-        found = lookup(self.routes.table, routed.model)
+        table = self.routes.table
+        found = lookup(table, routed.model)
         self._may(principal, found)
-        self._fits(found, len(body))
+        _fits(table.fleet, found, len(body))
         serving.wants_stream = path.streams and b'"stream"' in body and _streams(body)
         asked = Asked(
+            table=table,
             path=path.target,
             headers=known.fields,
             body=body,
             model=routed.model,
             span=routed.span,
             requester=serving.entry.requester,
-            wait_s=self._wait_s(known, principal, found),
+            wait_s=_wait_s(table.fleet, known, principal, found),
             hop=known.hop,
             may_degrade=known.text(NO_DEGRADE) != "1",
         )
         serving.entry.route = found.name if isinstance(found, Route) else found.id
-        await serving.serve(self.chooser.choose(self.routes.table, found, asked))
+        await serving.serve(self.chooser.choose(found, asked))
 
     def _who(self, serving: Serving, known: Known, right: Right) -> Principal:
         """Whose key it is; the in-flight table and the log then name it (GW-9)."""
@@ -170,60 +167,36 @@ class Gateway:
         serving.entry.phase = "read"
         return body
 
-    def _fits(self, found: Route | Engine, size: int) -> None:
-        from_route = found.max_body if isinstance(found, Route) else None
-        limit = from_route if from_route is not None else self.fleet.gateway.max_body
-        edited = isinstance(found, Route) and (found.escalate is not None or bool(found.patches))
-        if from_route is None and edited:
-            limit = min(limit, ROUTED_MAX_BODY)
-        if size > limit:
-            raise _too_large(limit, found)
-
     def _may(self, principal: Principal, found: Route | Engine) -> None:
         """A key with a list of routes may use only these; another is as if it were not there."""
         name = found.name if isinstance(found, Route) else found.id
         if principal.routes is not None and name not in principal.routes:
             raise ModelNotFound(model=shorten(name, 256), nearest=nearest(name, principal.routes))
 
-    def _wait_s(self, known: Known, principal: Principal, found: Route | Engine) -> float:
-        """The longest wait for a cold engine: the header's class, the key's, the route's (GW-6)."""
-        named = known.text(CLASS)
-        if named is not None:
-            name = named.strip()
-            if name not in self.fleet.classes:
-                raise InvalidRequest(
-                    what=f"There is no request class {shorten(name)!r}.",
-                    expected=nearest(name, self.fleet.classes),
-                    where=CLASS.decode(),
-                )
-            return self.fleet.classes[name].max_wait_s
-        fallback = found.request_class if isinstance(found, Route) else "chat"
-        chosen = principal.request_class or fallback
-        its = self.fleet.classes.get(chosen) or self.fleet.classes["chat"]
-        return its.max_wait_s
-
     # ------------------------------------------------------------ the rest
 
     async def _direct(self, serving: Serving, path: Direct, known: Known, receive: Receive) -> None:
         """`/upstream/<engine>/…`. A read starts nothing: an engine that does not run is refused."""
         principal = self._who(serving, known, Right.INFER)
-        found = self.routes.table.engines.get(path.engine)
+        table = self.routes.table
+        found = table.engines.get(path.engine)
         if found is None:
-            near = nearest(path.engine, self.routes.table.engines)
+            near = nearest(path.engine, table.engines)
             raise EngineNotFound(engine=shorten(path.engine, 256), nearest=near)
         self._may(principal, found)
-        body = await self._body(serving, known, receive, self.fleet.gateway.max_body)
+        body = await self._body(serving, known, receive, table.fleet.gateway.max_body)
         asked = Asked(
+            table=table,
             path=path.target,
             headers=known.fields,
             body=body,
             model=found.model or found.id,
             span=(0, 0),
             requester=serving.entry.requester,
-            wait_s=self._wait_s(known, principal, found) if path.starts else 0.0,
+            wait_s=_wait_s(table.fleet, known, principal, found) if path.starts else 0.0,
             hop=known.hop,
         )
-        choice = self.chooser.choose(self.routes.table, found, asked)
+        choice = self.chooser.choose(found, asked)
         serving.entry.route = found.id
         if path.starts:
             await serving.serve(choice)
@@ -257,16 +230,38 @@ class Gateway:
         await serving.answer(200, [(b"content-type", b"application/json")], msgspec.json.encode(found))
 
 
+def _fits(fleet: Fleet, found: Route | Engine, size: int) -> None:
+    from_route = found.max_body if isinstance(found, Route) else None
+    limit = from_route if from_route is not None else fleet.gateway.max_body
+    edited = isinstance(found, Route) and (found.escalate is not None or bool(found.patches))
+    if from_route is None and edited:
+        limit = min(limit, ROUTED_MAX_BODY)
+    if size > limit:
+        raise _too_large(limit, found)
+
+
+def _wait_s(fleet: Fleet, known: Known, principal: Principal, found: Route | Engine) -> float:
+    """The longest wait for a cold engine: the header's class, the key's, the route's (GW-6)."""
+    named = known.text(CLASS)
+    if named is not None:
+        name = named.strip()
+        if name not in fleet.classes:
+            raise InvalidRequest(
+                what=f"There is no request class {shorten(name)!r}.",
+                expected=nearest(name, fleet.classes),
+                where=CLASS.decode(),
+            )
+        return fleet.classes[name].max_wait_s
+    fallback = found.request_class if isinstance(found, Route) else "chat"
+    chosen = principal.request_class or fallback
+    its = fleet.classes.get(chosen) or fleet.classes["chat"]
+    return its.max_wait_s
+
+
 def named(table: Table, names: tuple[str, ...]) -> str:
     """The first of `names` that there is, else the first."""
     found = (name for name in names if name in table.routes or name in table.aliases or name in table.engines)
     return next(found, names[0])
-
-
-def largest_body(fleet: Fleet) -> int:
-    """The most bytes that a request of any route may have."""
-    own = [route.max_body for route in fleet.routes.values() if route.max_body is not None]
-    return max([fleet.gateway.max_body, *own])
 
 
 def _streams(body: bytes) -> bool:

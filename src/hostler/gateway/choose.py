@@ -7,21 +7,19 @@ nothing: `exchange` does, in the order that is chosen here.
 from __future__ import annotations
 
 import functools
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from hostler.domain import escalation, route
 from hostler.domain.engine import State
-from hostler.domain.errors import ModelNotFound, NotLaunchable, Refusal
+from hostler.domain.errors import EngineNotFound, ModelNotFound, NotLaunchable, Refusal
 from hostler.domain.escalation import Can, Said
 from hostler.domain.fleet import (
     Engine,
     EngineTarget,
     Escalating,
     Escalation,
-    Fleet,
     Plain,
     Profile,
     Route,
@@ -86,8 +84,9 @@ class Choice:
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Asked:
-    """A request as far as choosing needs it. `found` is the body's map, read when something is edited."""
+    """A request as far as choosing needs it, and the table that it sees from its begin to its end."""
 
+    table: Table
     path: str
     headers: Fields
     body: bytes
@@ -107,20 +106,18 @@ def header(text: str) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chooser:
-    """Chooses for one gateway. `intents` are each route's patterns, compiled."""
+    """Chooses for one gateway."""
 
-    fleet: Fleet
     engines: Engines
     places: Places
     backoff: Backoff
     clock: Clock
-    intents: Mapping[str, Sequence[re.Pattern[str]]] = field(default_factory=dict)
 
-    def choose(self, table: Table, found: Route | Engine, asked: Asked) -> Choice:
+    def choose(self, found: Route | Engine, asked: Asked) -> Choice:
         """The attempts for a request whose model means `found`. Refuses where nothing can be tried."""
         if isinstance(found, Engine):
             return Choice(route=found.id, attempts=[lambda: self._engine(found.id, asked, None)])
-        active = table.profile(found)
+        active = asked.table.profile(found)
         if active is None:
             raise ModelNotFound(
                 model=found.name,
@@ -201,7 +198,7 @@ class Chooser:
         ]
         offered = bodies.has_items(asked.body, where, "tools")
         return escalation.wish(
-            messages, tools_offered=offered, rules=rules, intents=self.intents.get(found.name, ())
+            messages, tools_offered=offered, rules=rules, intents=asked.table.intents.get(found.name, ())
         )
 
     def _stripped(self, rules: Escalation, asked: Asked) -> Asked:
@@ -215,10 +212,10 @@ class Chooser:
         return lambda: self._attempt(target, asked, found)
 
     def _degraded(self, target: Target, asked: Asked, found: Route, refusal: Refusal) -> Attempt:
-        note = self.fleet.gateway.degrade_note.replace("{cause}", escalation.cause_of(refusal))
+        note = asked.table.fleet.gateway.degrade_note.replace("{cause}", escalation.cause_of(refusal))
         place = edit.Place.MERGE
         if isinstance(target, EngineTarget):
-            place = edit.Place(self.fleet.engines[target.engine].note)
+            place = edit.Place(asked.table.engines[target.engine].note)
         change = edit.note_edit(asked.body, bodies.locate(asked.body), note, place)
         noted = asked if change is None else _edited(asked, [change])
         return replace(self._attempt(target, noted, found), degraded=refusal.code, wait_s=0.0)
@@ -231,7 +228,9 @@ class Chooser:
     def _engine(self, engine: EngineId, asked: Asked, found: Route | None) -> Attempt:
         lane = self._lane(engine)
         if lane is None:
-            host = self.fleet.engines[engine].host
+            host = asked.table.engines[engine].host
+            if host == asked.table.fleet.here:
+                raise EngineNotFound(engine=engine, nearest="It was taken out of the config a moment ago.")
             raise NotLaunchable(engine=engine, why=f"it is an engine of {host}", fix=f"Ask {host}.")
         model = lane.engine.model or lane.engine.id
         return Attempt(
@@ -245,11 +244,11 @@ class Chooser:
             lane=lane,
             ask=self._ask(engine, asked, found),
             wait_s=asked.wait_s,
-            silence_s=self._silence(found),
+            silence_s=_silence(asked, found),
         )
 
     def _upstream(self, target: UpstreamTarget, asked: Asked, found: Route) -> Attempt:
-        upstream = self.fleet.upstreams[target.upstream]
+        upstream = asked.table.fleet.upstreams[target.upstream]
         return Attempt(
             name=upstream.name,
             address=self.places.upstream(upstream),
@@ -258,7 +257,7 @@ class Chooser:
                 asked.headers, hop=asked.hop + 1, added=self.places.keys(upstream.key)
             ),
             body=self._body(asked, target.model or asked.model, found, upstream.name),
-            silence_s=self._silence(found),
+            silence_s=_silence(asked, found),
         )
 
     def _body(self, asked: Asked, model: str, found: Route | None, target: str) -> bytes:
@@ -278,10 +277,6 @@ class Chooser:
             requester=asked.requester,
             route=found.name if found is not None else None,
         )
-
-    def _silence(self, found: Route | None) -> float:
-        own = found.silence_s if found is not None else None
-        return self.fleet.gateway.silence_s if own is None else own
 
     def _lane(self, engine: EngineId) -> Lane | None:
         return self.engines.lanes.by_id.get(engine)
@@ -306,6 +301,11 @@ def _targets(profile: Profile) -> Sequence[Target]:
     if isinstance(profile, Plain):
         return profile.targets
     return (EngineTarget(engine=profile.fast), EngineTarget(engine=profile.large))
+
+
+def _silence(asked: Asked, found: Route | None) -> float:
+    own = found.silence_s if found is not None else None
+    return asked.table.fleet.gateway.silence_s if own is None else own
 
 
 def _edited(asked: Asked, changes: Sequence[edit.Edit]) -> Asked:

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from hostler.domain.fence import counted
-from hostler.domain.fleet import Fleet
 from hostler.domain.job import Job
 from hostler.domain.lease import LeaseId, State
 from hostler.domain.lease_due import renewal
 from hostler.domain.moment import Moment, left
 from hostler.services.lease_changes import change
+from hostler.services.present import Present
 from hostler.services.promotion import next_booking
 from hostler.services.schedule_needs import Tx
 
@@ -27,14 +27,14 @@ WORTH: Final = 0.1
 class Beats:
     """Extends leases inside the transaction of a job's update."""
 
-    fleet: Fleet
+    config: Present
 
     def extend(self, tx: Tx, job: Job, now: Moment) -> None:
         """Extend the lease of `job` by this beat, when it is its holder's own and active."""
         lease = None if job.lease is None else tx.lease(LeaseId(job.lease))
         if lease is None or lease.state is not State.ACTIVE or lease.expires is None:
             return
-        resource = self.fleet.resources.get(lease.resource)
+        resource = self.config.fleet.resources.get(lease.resource)
         if resource is None or job.state.ended or job.secret != lease.secret:
             return
         counts = counted(tx.fence(), now)

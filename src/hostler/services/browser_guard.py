@@ -22,10 +22,11 @@ _SAME: Final = frozenset({"same-origin", "none"})
 _EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - recognised, not bound
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(eq=False, slots=True, kw_only=True)
 class BrowserGuard:
     """The names this daemon answers to, lower case, and the origins of browser apps that may call it.
 
+    A reload gives it other origins (CONF-3); its names are those of the listeners, which stay.
     `any_address`: it listens on every address, so a Host that is an address is one of ours. Rebinding
     needs a name, so an address in Host is never the work of a foreign page.
     """
@@ -73,8 +74,13 @@ def guard_for(fleet: Fleet, names: Iterable[str] = ()) -> BrowserGuard:
     return BrowserGuard(
         names=frozenset(ours - {""}),
         any_address=bool(_EVERYWHERE & set(listening)),
-        cors=frozenset(origin.lower().rstrip("/") for origin in fleet.gateway.cors),
+        cors=origins(fleet),
     )
+
+
+def origins(fleet: Fleet) -> frozenset[str]:
+    """The origins of `gateway.cors`, as browsers send them."""
+    return frozenset(origin.lower().rstrip("/") for origin in fleet.gateway.cors)
 
 
 def name_in(authority: str) -> str:

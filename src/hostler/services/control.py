@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hostler.domain.fleet import Fleet
+from hostler.services.browser_guard import BrowserGuard
 from hostler.services.engines import Engines
 from hostler.services.feed import Feed
 from hostler.services.holds import Holds
 from hostler.services.keys import Keyring
 from hostler.services.needs import Clock
+from hostler.services.present import Present
+from hostler.services.reload import Reload
 from hostler.services.requests import Requests
 from hostler.services.routes import Routes
 from hostler.services.schedule_api import CareApi, HistoryApi, JobsApi, ScheduleApi
@@ -22,18 +24,16 @@ from hostler.services.status import Status
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """The services of one daemon. `metrics` renders the exposition text of METRIC-1.
+    """The services of one daemon. `metrics` renders the exposition text of METRIC-1."""
 
-    `names` are this machine's own, under which a browser may reach it beside those of the config (API-4).
-    """
-
-    fleet: Fleet
+    config: Present
     engines: Engines
     routes: Routes
     requests: Requests
     holds: Holds
     feed: Feed
     keyring: Keyring
+    browsers: BrowserGuard
     status: Status
     clock: Clock
     metrics: Callable[[], bytes]
@@ -41,4 +41,4 @@ class Control:
     jobs: JobsApi
     history: HistoryApi
     care: CareApi
-    names: frozenset[str] = frozenset()
+    reload: Reload

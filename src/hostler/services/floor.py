@@ -58,7 +58,7 @@ class Floor:
             return
         if reading is None:
             return
-        pool = pool_of(self.engines.lanes.fleet.host, HOST_POOL)
+        pool = pool_of(self.engines.lanes.config.fleet.host, HOST_POOL)
         floor, available = floor_of(pool, reading), available_of(pool, reading)
         stay, now = self.stay, self.clock.elapsed()
         before = stay.watch
@@ -84,7 +84,7 @@ class Floor:
         """Say so once per stay, with who grew; then stop the next of `on_floor`, each after another 10 s."""
         grew = who_grew(self.stay.held or {}, self._holders(), HOST_POOL)
         named = ", ".join(f"{engine} grew by {gib(size)} GiB" for engine, size in grew)
-        fleet = self.engines.lanes.fleet
+        fleet = self.engines.lanes.config.fleet
         left = f"{gib(available)} GiB left, under its floor of {gib(floor)} GiB"
         self.events.emit(
             Event(

@@ -47,11 +47,11 @@ class Gate:
         """Why nothing is started or stopped on this host; None when it is ours to orchestrate."""
         if self.disabled is not None:
             return self.disabled
-        return None if self.lanes.fleet.host.orchestration else "orchestration: false in the config"
+        return None if self.lanes.config.fleet.host.orchestration else "orchestration: false in the config"
 
     def startable(self, lane: Lane) -> None:
         """Refuses `not_launchable` for an engine that is only used, never started or stopped by us."""
-        if lane.engine.driver is DriverKind.EXTERNAL:
+        if lane.launch.driver == DriverKind.EXTERNAL:
             raise NotLaunchable(engine=lane.engine.id, why="it is external: only used, never touched")
 
     def admit(self, ask: Ask) -> None:
@@ -104,10 +104,10 @@ class Gate:
             missing.append(program)
         need = self.need(lane)
         pools = self._pools() if need and not lane.ready else None
-        host = self.lanes.fleet.host
+        host = self.lanes.config.fleet.host
         return Facts(
             engine=engine,
-            here=self.lanes.fleet.here,
+            here=self.lanes.config.fleet.here,
             state=lane.state,
             orchestration_off=self.orchestration_off(),
             missing=tuple(missing),
@@ -139,7 +139,7 @@ class Gate:
             lane.engine,
             need or {},
             [self._running(it, lease) for it in self.lanes.by_id.values() if _counts(it)],
-            self.lanes.fleet.host,
+            self.lanes.config.fleet.host,
             self._pools(),
             self.clock.elapsed(),
         )
@@ -215,7 +215,7 @@ class Gate:
                 type="deferred" if ask.cause.timer else "start_refused",
                 at=self.clock.now(),
                 actor=ask.requester.tag(),
-                subject=frozen({"engine": str(ask.engine), "host": str(self.lanes.fleet.here)}),
+                subject=frozen({"engine": str(ask.engine), "host": str(self.lanes.config.fleet.here)}),
                 after=refusal.code,
                 message=str(refusal),
                 facts=frozen({"cause": ask.cause.value, "route": ask.route}),
@@ -230,4 +230,4 @@ class Gate:
 
 def _counts(lane: Lane) -> bool:
     """Whether the planner has to do with it: what is gone, or is not ours to stop, makes no room (ENG-2)."""
-    return lane.engine.driver is not DriverKind.EXTERNAL and (lane.state.up or lane.run is not None)
+    return lane.launch.driver != DriverKind.EXTERNAL and (lane.state.up or lane.run is not None)

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from hostler.domain.errors import ScheduleUnavailable, StoreFull
 from hostler.domain.events import Event, Recorded
-from hostler.domain.fleet import Fleet, frozen
+from hostler.domain.fleet import frozen
 from hostler.domain.lease import Decision, Lease, LeaseId, State, UndoBegun
 from hostler.domain.lease_due import anchored, due, next_due
 from hostler.domain.moment import Moment
@@ -26,6 +26,7 @@ from hostler.services.going_back import GoingBack
 from hostler.services.holdings import Holders
 from hostler.services.lease_requests import LeaseRequests
 from hostler.services.needs import Clock, Events
+from hostler.services.present import Present
 from hostler.services.promotion import Promotion
 from hostler.services.recovery import of_another_boot, recast, recover
 from hostler.services.schedule_needs import ScheduleStore, Tx
@@ -85,7 +86,7 @@ class JobWatch(Protocol):
 class Keeper:
     """`bug` logs an exception of ours and returns its id; `warn` takes what people should know."""
 
-    fleet: Fleet
+    config: Present
     store: ScheduleStore
     holders: Holders
     back: GoingBack
@@ -121,7 +122,7 @@ class Keeper:
         """What an earlier daemon left is taken up; done as soon as the store can be used."""
         await self.back.look()
         await recover(self.store, self.clock, spare=self.workshop.running)
-        await recast(self.store, self.clock, self.fleet.resources)
+        await recast(self.store, self.clock, self.config.fleet.resources)
         await self._reboots(now)
         self.mind.over |= await self.store.read(_untold)
         await self.jobs.resumed()
@@ -141,7 +142,7 @@ class Keeper:
 
     async def prune(self, limit: int) -> int:
         """Drop up to `limit` leases and jobs that ended longer ago than they are kept (HIST-3)."""
-        before = rfc3339(self.clock.now() - timedelta(seconds=self.fleet.ended_kept_s))
+        before = rfc3339(self.clock.now() - timedelta(seconds=self.config.fleet.ended_kept_s))
         return await self.store.write(lambda tx: tx.prune_ended(before, limit))
 
     def hear(self, rows: Sequence[Recorded]) -> None:
@@ -192,7 +193,7 @@ class Keeper:
                 Event(
                     type="clock_jumped",
                     at=now.at,
-                    subject=frozen({"host": self.fleet.here}),
+                    subject=frozen({"host": self.config.fleet.here}),
                     message=f"The wall clock jumped by {jump:+.0f} s; leases go by elapsed time.",
                     facts=frozen({"seconds": round(jump, 3)}),
                 )
@@ -215,9 +216,8 @@ class Keeper:
         live = await self.store.read(lambda tx: tx.live())
         told = await self.holders.sync()
         quiet, self.mind.quiet = self.mind.quiet, {}
-        self.warn(
-            tuple(why for it in live if it.state.holds and (why := changed(it, self.fleet)) is not None)
-        )
+        fleet = self.config.fleet
+        self.warn(tuple(why for it in live if it.state.holds and (why := changed(it, fleet)) is not None))
         soonest = min((self._next(lease, now, quiet) for lease in live), default=math.inf)
         if not told or any(it.state.waits for it in live):
             soonest = min(soonest, RETRY_S)
@@ -231,7 +231,7 @@ class Keeper:
         """When to look at it again. Of a thousand leases few have changed since: the others are known."""
         seen, until = quiet.get(lease.id, (None, 0.0))
         if seen is not lease or now.elapsed >= until:
-            resource = self.fleet.resources.get(lease.resource)
+            resource = self.config.fleet.resources.get(lease.resource)
             until = now.elapsed + next_due(lease, resource, now, grace_until=self.mind.grace_until)
         if lease.state is State.ACTIVE:
             self.mind.quiet[lease.id] = lease, until
@@ -250,7 +250,7 @@ class Keeper:
             lease = made.lease
 
     def _due(self, lease: Lease, now: Moment, *, fenced: bool) -> bool:
-        resource = self.fleet.resources.get(lease.resource)
+        resource = self.config.fleet.resources.get(lease.resource)
         return due(lease, resource, now, fenced=fenced, grace_until=self.mind.grace_until) is not None
 
     def _move(self, tx: Tx, id_: LeaseId, *, fenced: bool) -> Decision | None:
@@ -258,7 +258,7 @@ class Keeper:
         now, lease = self.clock.moment(), tx.lease(id_)
         if lease is None:
             return None
-        resource = self.fleet.resources.get(lease.resource)
+        resource = self.config.fleet.resources.get(lease.resource)
         fenced = fenced or tx.fence() is not None
         event = due(lease, resource, now, fenced=fenced, grace_until=self.mind.grace_until)
         return None if event is None else self.requests.happen(tx, lease, event, now)

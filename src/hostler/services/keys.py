@@ -104,13 +104,20 @@ class Known:
     expires: datetime | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(eq=False, slots=True, kw_only=True)
 class Keyring:
-    """All keys of this daemon by digest. `open`: no keys are configured, so loopback may do `OPEN`."""
+    """All keys of this daemon by digest. `open`: no keys are configured, so loopback may do `OPEN`.
+
+    A reload gives it the keys of another one (CONF-3): who holds this one need not be told.
+    """
 
     keys: Mapping[bytes, Known]
     open: bool
     clock: Clock
+
+    def become(self, other: Keyring) -> None:
+        """From here on these are the keys."""
+        self.keys, self.open = other.keys, other.open
 
     def authenticate(self, key: str | None) -> Principal | None:
         """Who sent `key` (`Bearer …` or the key alone); None when nobody known did, or it has expired.

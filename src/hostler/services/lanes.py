@@ -32,11 +32,12 @@ from hostler.domain.engine import (
 )
 from hostler.domain.errors import Draining, EngineNotFound, Refusal
 from hostler.domain.events import Event
-from hostler.domain.fleet import Engine, Fleet, frozen
+from hostler.domain.fleet import Engine, frozen
 from hostler.domain.gate import Ask
 from hostler.domain.route import nearest
 from hostler.domain.values import EngineId, Requester
 from hostler.services.needs import Clock, Events
+from hostler.services.present import Present
 
 EVENT_TYPES: Mapping[type[EngineEvent], str] = frozen(
     {
@@ -79,6 +80,8 @@ class Lane:
     strongest wish of those who wait for its start. `drains` names who keeps it DRAINING. `owed` is a
     restart that the watchdog still owes it, not before `retry_at`. `unwanted` marks a start that somebody
     calls off, `cleared` a failure that somebody cleared, `unmeasured` a start whose need nobody knows.
+    `pending` is how a reload wants it launched, once what runs now has ended; `removed` says that it is no
+    more in the config and is forgotten then (CONF-3).
     """
 
     engine: Engine
@@ -112,12 +115,25 @@ class Lane:
     taken: Mapping[str, int] = field(default_factory=lambda: frozen({}))
     residue: str | None = None
     unmeasured: bool = False
+    pending: Launch | None = None
+    removed: bool = False
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def state(self) -> State:
         """Where the engine is."""
         return self.status.state
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing of it runs or is about to: it may be launched in another way, or be forgotten."""
+        down = self.status.state in (State.STOPPED, State.FAILED)
+        return self.known and down and self.run is None and (self.starting is None or self.starting.done())
+
+    def settle(self) -> None:
+        """Take up what a reload wants of its launch, if nothing of it runs."""
+        if self.pending is not None and self.run is None and not self.status.state.up:
+            self.launch, self.pending = self.pending, None
 
     @property
     def ready(self) -> bool:
@@ -144,11 +160,14 @@ class Lane:
             self.notify()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(eq=False, slots=True, kw_only=True)
 class Lanes:
-    """Every engine of this host, by id, and the one place where an engine's state is moved."""
+    """Every engine of this host, by id, and the one place where an engine's state is moved.
 
-    fleet: Fleet
+    `by_id` is never changed, but replaced by a reload: whoever walks it sees one set of engines.
+    """
+
+    config: Present
     clock: Clock
     events: Events
     by_id: Mapping[EngineId, Lane]
@@ -174,6 +193,8 @@ class Lanes:
             lane.ready_at = lane.used = lane.changed_at
             lane.failures, lane.activity = 0, None
             lane.owed, lane.retry_at = False, 0.0
+        if isinstance(event, Stopped | Failed):
+            lane.settle()
         why = event.why if isinstance(event, Failed) else message
         self.events.emit(
             Event(

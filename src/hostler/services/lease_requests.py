@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from hostler.domain.errors import Ended, InvalidRequest, LeaseLost, Stuck, WrongScope
 from hostler.domain.fence import counted
-from hostler.domain.fleet import Fleet
 from hostler.domain.journal import unverified
 from hostler.domain.lease import (
     Abandoned,
@@ -32,6 +31,7 @@ from hostler.domain.values import Requester
 from hostler.services.keys import Principal, Scope
 from hostler.services.lease_changes import change, known
 from hostler.services.needs import Clock
+from hostler.services.present import Present
 from hostler.services.promotion import Look, Promotion, next_booking
 from hostler.services.proof import authorise, stale
 from hostler.services.schedule_needs import Tx
@@ -42,7 +42,7 @@ from hostler.wire.schedule import ClaimBody, ReleaseBody, RenewBody
 class LeaseRequests:
     """`clean` takes secrets and control characters out of what a caller wrote."""
 
-    fleet: Fleet
+    config: Present
     promotion: Promotion
     clock: Clock
     clean: Callable[[str], str]
@@ -53,7 +53,7 @@ class LeaseRequests:
         now, lease = self.clock.moment(), known(tx, id_)
         self._alive(tx, lease, now)
         actor = authorise(lease, body, who, by, now)
-        resource = self.fleet.resources.get(lease.resource)
+        resource = self.config.fleet.resources.get(lease.resource)
         counts = counted(tx.fence(), now)
         if lease.state is State.QUEUED:
             kept = lease.detached_s or (resource.place_s if resource is not None else 0.0)

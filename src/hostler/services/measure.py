@@ -75,7 +75,7 @@ class Measure:
         taken = self._taken(lane, baseline, now)
         self.peaks[lane.engine.id] = _larger(self.peaks.get(lane.engine.id, {}), taken)
         for name, reading in now.items():
-            floor = floor_of(pool_of(self.lanes.fleet.host, name), reading)
+            floor = floor_of(pool_of(self.lanes.config.fleet.host, name), reading)
             before = baseline.get(name)
             if before is not None and reading.available < floor <= before.available:
                 return Crossed(pool=name, available=reading.available, floor=floor)

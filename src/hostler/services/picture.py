@@ -81,7 +81,10 @@ class EngineMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineStatus:
-    """One engine of this host."""
+    """One engine of this host.
+
+    `config`: `current`; `changed`, which its next start takes up; or `removed`, known until it has ended.
+    """
 
     id: str
     host: str
@@ -107,6 +110,7 @@ class EngineStatus:
     essential: bool
     enabled: bool
     load_s: float | None
+    config: str = "current"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,7 +58,7 @@ class Probing:
     def _probe(self, lane: Lane) -> bool:
         """Begin a look, by what is ours to do about it. Whether there was anything to look at."""
         off = self.engines.gate.orchestration_off() is not None
-        if lane.engine.driver is DriverKind.EXTERNAL or (
+        if lane.launch.driver == DriverKind.EXTERNAL or (
             off and lane.state is State.FAILED and lane.run is not None
         ):
             self.errands.begin(self.look_outside(lane))
@@ -175,7 +175,7 @@ class Probing:
 
     def _asks(self, lane: Lane) -> bool:
         """Whether anybody asks how long this engine has been idle."""
-        group = self.engines.lanes.fleet.group_of(lane.engine)
+        group = self.engines.lanes.config.fleet.group_of(lane.engine)
         timed = lane.engine.ttl_s > 0 or (group is not None and group.idle_revert is not None)
         return timed and lane.ready and not lane.requests
 

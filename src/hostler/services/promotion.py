@@ -13,7 +13,6 @@ from functools import partial
 
 from hostler.domain.booking import limit
 from hostler.domain.errors import Kind, NotFound, Refusal
-from hostler.domain.fleet import Fleet
 from hostler.domain.holding import refusal as leased
 from hostler.domain.lease import (
     Activated,
@@ -37,6 +36,7 @@ from hostler.services.holdings import holdings, things
 from hostler.services.lease_changes import change
 from hostler.services.needs import Clock
 from hostler.services.operations import preflight
+from hostler.services.present import Present
 from hostler.services.schedule_needs import Node, ScheduleStore, Taken, Tx
 
 LASTING = (Kind.NOT_FOUND, Kind.CONFIG, Kind.INVALID, Kind.CLASS)
@@ -60,14 +60,14 @@ class Look:
 class Promotion:
     """Gives resources that are free to those who wait."""
 
-    fleet: Fleet
+    config: Present
     store: ScheduleStore
     nodes: Mapping[str, Node]
     clock: Clock
 
     async def look(self, resource: Resource, lease: str = "") -> Look:
         """Ask every node whether its steps could be done now; nothing is changed (LEASE-10)."""
-        plan, now = activation(self.fleet, resource), self.clock.moment()
+        plan, now = activation(self.config.fleet, resource), self.clock.moment()
         try:
             await preflight(self.nodes, _asking(resource, lease, plan, now), now)
         except Refusal as refusal:
@@ -80,7 +80,7 @@ class Promotion:
         nexts = await self.store.read(lambda tx: candidates(tx, now))
         moved = []
         for lease in nexts:
-            resource = self.fleet.resources.get(lease.resource)
+            resource = self.config.fleet.resources.get(lease.resource)
             look = await self.look(resource, lease.id) if resource is not None else _unknown(lease)
             try:
                 made = await self.store.write(partial(self._turn, id_=lease.id, look=look))
@@ -118,7 +118,7 @@ class Promotion:
         if look.refusal is not None:
             why = str(look.refusal)
             return change(tx, lease, Waited(why=why), now) if lease.cause != why else None
-        resource = self.fleet.resources[lease.resource]
+        resource = self.config.fleet.resources[lease.resource]
         return change(tx, lease, Offered(until=offer_until(lease, resource, now)), now)
 
     def grant(self, tx: Tx, lease: Lease, look: Look, actor: str) -> Decision:
@@ -136,7 +136,7 @@ class Promotion:
     def activate(self, tx: Tx, lease: Lease) -> Decision:
         """Every step was seen to hold: its time counts from now, bounded by `max` and by bookings."""
         now = self.clock.moment()
-        resource = self.fleet.resources.get(lease.resource)
+        resource = self.config.fleet.resources.get(lease.resource)
         booking = next_booking(lease, tx.waiting(), now)
         if resource is None:
             # It went from the config while it was granted: only a booking bounds it still (LEASE-5).

@@ -21,7 +21,6 @@ from hostler.domain.errors import (
     SlotTaken,
 )
 from hostler.domain.fence import counted
-from hostler.domain.fleet import Fleet
 from hostler.domain.lease import Decision, Lease, LeaseId, Slot, State
 from hostler.domain.lease_due import check_ttl
 from hostler.domain.lease_machine import opened
@@ -32,6 +31,7 @@ from hostler.services.keys import Principal
 from hostler.services.lease_changes import recorded
 from hostler.services.lease_requests import operator
 from hostler.services.needs import Clock, Ids
+from hostler.services.present import Present
 from hostler.services.promotion import Look, Promotion, candidates
 from hostler.services.scene import Scene
 from hostler.services.schedule_needs import ScheduleStore, Taken, Tx
@@ -55,7 +55,7 @@ Tell = Callable[[Tx, Decision], Told]
 class Reserving:
     """`zone`: what times without one are in (TIME-1). `clean` takes secrets and controls out of texts."""
 
-    fleet: Fleet
+    config: Present
     store: ScheduleStore
     promotion: Promotion
     clock: Clock
@@ -216,7 +216,7 @@ class Reserving:
         return recorded(tx, opened(put, self.clock.moment(), actor=actor))
 
     def _held(self, resource: Resource, live: Sequence[Lease], now: Moment) -> HoldTaken:
-        scene = Scene(fleet=self.fleet, live=live, fence=None, now=now)
+        scene = Scene(fleet=self.config.fleet, live=live, fence=None, now=now)
         holder = next((it for it in map(scene.holder, resource.covers) if it is not None), None)
         waiting = [it for it in scene.waiting if set(it.covers) & set(resource.covers)]
         first = holder or (waiting[0] if waiting else None)

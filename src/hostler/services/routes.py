@@ -8,6 +8,7 @@ config's first values are used.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hostler.domain.errors import StoreFull
@@ -25,9 +26,10 @@ FILE = "routes"
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Current:
-    """The one reference that is swapped."""
+    """The one reference that is swapped. `kept` are the profiles that somebody switched to, by route."""
 
     table: Table
+    kept: Mapping[str, str] = field(default_factory=lambda: frozen({}))
     broken: str | None = None
 
 
@@ -51,6 +53,10 @@ class Routes:
     def broken(self) -> str | None:
         """Why routes.json could not be read; None when it could."""
         return self.current.broken
+
+    def retable(self, fleet: Fleet) -> None:
+        """The routes of another config, with what was switched (CONF-3). To be called under `lock`."""
+        self.current.table = build(fleet, self.current.kept)
 
     def active(self, name: str) -> str | None:
         """The active profile of a route; None when it has none."""
@@ -78,11 +84,12 @@ class Routes:
         async with self.lock:
             before = self.active(name)
             table = switched(self.table, name, profile)
+            kept = {**self.current.kept, name: profile}
             try:
-                await asyncio.to_thread(self.files.save, FILE, {"active": dict(table.active)})
+                await asyncio.to_thread(self.files.save, FILE, {"active": kept})
             except OSError as error:
                 raise StoreFull(file=f"{FILE}.json", why=error.strerror or str(error)) from error
-            self.current.table, self.current.broken = table, None
+            self.current.table, self.current.kept, self.current.broken = table, frozen(kept), None
         self.events.emit(
             Event(
                 type="route_switched",
@@ -105,4 +112,4 @@ def load(fleet: Fleet, files: StateFiles) -> Current:
     if not isinstance(kept, dict):
         return Current(table=build(fleet, {}), broken=f"{FILE}.json has no object `active`")
     good = {str(name): profile for name, profile in kept.items() if isinstance(profile, str)}
-    return Current(table=build(fleet, good))
+    return Current(table=build(fleet, good), kept=frozen(good))

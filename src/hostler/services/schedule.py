@@ -19,7 +19,6 @@ from hostler.domain.errors import (
     ScheduleUnavailable,
     StoreFull,
 )
-from hostler.domain.fleet import Fleet
 from hostler.domain.lease import (
     Decision,
     Effect,
@@ -36,6 +35,7 @@ from hostler.services.keys import Principal
 from hostler.services.lease_changes import known
 from hostler.services.lease_requests import LeaseRequests, operator
 from hostler.services.needs import Clock
+from hostler.services.present import Present
 from hostler.services.promotion import Look, Promotion
 from hostler.services.proof import authorise
 from hostler.services.reserving import Reserving, Told
@@ -68,7 +68,7 @@ RESTING = frozenset(State) - {State.QUEUED, State.ACTIVATING, State.RELEASING}
 class Schedule:
     """The need `ScheduleApi`, on the head. `register` tells a node which process works under a lease."""
 
-    fleet: Fleet
+    config: Present
     store: ScheduleStore
     promotion: Promotion
     reserving: Reserving
@@ -147,7 +147,7 @@ class Schedule:
 
     async def _claimed(self, id_: str, body: RenewBody | ClaimBody, who: Principal, by: Requester) -> Told:
         lease = await self.store.read(lambda tx: known(tx, id_))
-        resource = self.fleet.resources.get(lease.resource)
+        resource = self.config.fleet.resources.get(lease.resource)
         look = Look(plan=())
         if lease.state is State.OFFERED:
             look = await self.promotion.look(resource, id_) if resource else _gone(lease)
@@ -218,7 +218,7 @@ class Schedule:
     async def resources(self) -> ResourceList:
         """Everything that can be leased, and who has it."""
         scene = await self.store.read(self._scene)
-        views = tuple(resource_view(it, scene) for it in self.fleet.resources.values())
+        views = tuple(resource_view(it, scene) for it in self.config.fleet.resources.values())
         return ResourceList(at=rfc3339(scene.now.at), resources=views)
 
     async def why(self, resource: str) -> WhyResource:
@@ -311,13 +311,13 @@ class Schedule:
         return OneLease(at=rfc3339(scene.now.at), lease=view, granted_s=granted_s)
 
     def _scene(self, tx: Tx) -> Scene:
-        return Scene(fleet=self.fleet, live=tx.live(), fence=tx.fence(), now=self.clock.moment())
+        return Scene(fleet=self.config.fleet, live=tx.live(), fence=tx.fence(), now=self.clock.moment())
 
     def _resource(self, name: str) -> Resource:
-        found = self.fleet.resources.get(name)
+        found = self.config.fleet.resources.get(name)
         if found is None:
-            near = nearest(name, self.fleet.resources)
-            known_ = ", ".join(self.fleet.resources) or "none: the config has no reservations"
+            near = nearest(name, self.config.fleet.resources)
+            known_ = ", ".join(self.config.fleet.resources) or "none: the config has no reservations"
             raise ResourceNotFound(resource=name, known=f"{near} Known are: {known_}.".strip())
         return found
 

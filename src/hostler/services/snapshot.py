@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hostler.domain.fleet import Fleet
 from hostler.domain.job import Job
 from hostler.domain.journal import Entry
 from hostler.domain.lease import LeaseId, State
 from hostler.services.job_views import job_view
 from hostler.services.needs import Clock
+from hostler.services.present import Present
 from hostler.services.scene import Scene
 from hostler.services.schedule_needs import ScheduleStore, Tx
 from hostler.services.schedule_views import fence_view, lease_view, resource_view
@@ -28,7 +28,7 @@ RUNNING: Final = frozenset({State.ACTIVATING, State.RELEASING})
 class Snapshot:
     """Draws what the store has."""
 
-    fleet: Fleet
+    config: Present
     store: ScheduleStore
     clock: Clock
 
@@ -41,7 +41,7 @@ class Snapshot:
     def _found(self, tx: Tx) -> Found:
         live = tx.live()
         return Found(
-            scene=Scene(fleet=self.fleet, live=live, fence=tx.fence(), now=self.clock.moment()),
+            scene=Scene(fleet=self.config.fleet, live=live, fence=tx.fence(), now=self.clock.moment()),
             journals={it.id: tx.journal(it.id) for it in live if it.plan},
             jobs=tx.open_jobs(),
         )

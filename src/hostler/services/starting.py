@@ -214,6 +214,7 @@ class Starting:
         """
         while lane.known and lane.state in (State.STOPPED, State.FAILED):
             ask = lane.ask or ask
+            lane.settle()
             if lane.state is State.FAILED:
                 await self._failed_before(lane, ask)
                 if lane.run is not None or lane.state not in (State.STOPPED, State.FAILED):
@@ -240,7 +241,7 @@ class Starting:
             await self.stopping.stop(lane, actor=ask.requester.tag(), why="left over from a failure")
 
     def _patience_ends(self, lane: Lane, since: float) -> float:
-        group = self.lanes.fleet.group_of(lane.engine)
+        group = self.lanes.config.fleet.group_of(lane.engine)
         return since + (group.yield_after_s if group is not None else 0.0)
 
     def _keeps_waiting(self, allow: Allow, patience_ends: float) -> bool:

@@ -66,6 +66,7 @@ class Vitals:
     keeper_at: float | None = None
     warnings: tuple[str, ...] = ()
     leases: tuple[str, ...] = ()
+    config: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +136,7 @@ class Status:
 
     def host(self) -> HostStatus:
         """Memory as it is read now, and whether engines are ours to start here."""
-        host = self.lanes.fleet.host
+        host = self.lanes.config.fleet.host
         off = self.gate.orchestration_off()
         try:
             pools, error = self.memory.read(), None
@@ -209,6 +210,7 @@ class Status:
             essential=engine.essential,
             enabled=engine.enabled,
             load_s=lane.load_s,
+            config="removed" if lane.removed else "changed" if lane.pending is not None else "current",
         )
 
     def _progress(self, lane: Lane) -> StartProgress | None:
@@ -272,7 +274,7 @@ class Status:
             for lane in self.lanes.by_id.values()
             if UNREADABLE in lane.suspended_by
         ]
-        return (*self.vitals.warnings, *self.vitals.leases, *told)
+        return (*self.vitals.config, *self.vitals.warnings, *self.vitals.leases, *told)
 
     def daemon(self) -> DaemonStatus:
         """The daemon's own facts and warnings."""

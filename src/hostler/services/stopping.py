@@ -173,7 +173,7 @@ class Stopping:
     async def memory_back(self, lane: Lane, baseline: Pools, gave_back: Sizes) -> None:
         """Wait until `gave_back` is available beside `baseline` (MEM-4). Raises MemoryResidue."""
         begun = self.clock.elapsed()
-        most = self.lanes.fleet.host.max_residue
+        most = self.lanes.config.fleet.host.max_residue
         while (missing := residue(baseline, self.available(), gave_back, most)) is not None:
             if self.clock.elapsed() - begun >= MEMORY_BACK_S:
                 raise self._residue(lane, missing, round(self.clock.elapsed() - begun))

@@ -162,7 +162,7 @@ class Watch:
         guard = self.engines.gate.guard
         world = World(
             engines=[self._seen(lane) for lane in self.engines.lanes.by_id.values()],
-            groups=self.engines.lanes.fleet.host.groups,
+            groups=self.engines.lanes.config.fleet.host.groups,
             held=self.holds.view().held or guard.fence(self.clock.moment()) is not None,
             orchestrated=self.engines.gate.orchestration_off() is None,
             now=self.clock.elapsed(),
@@ -261,7 +261,7 @@ class Watch:
             Event(
                 type=kind,
                 at=at,
-                subject=frozen({"engine": engine, "host": self.engines.lanes.fleet.here}),
+                subject=frozen({"engine": engine, "host": self.engines.lanes.config.fleet.here}),
                 message=text,
                 priority=priority,
                 once=f"{kind} {engine} {rfc3339(at)}" if priority is not None else None,

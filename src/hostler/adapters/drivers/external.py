@@ -6,21 +6,21 @@ served model id alone says whether it is the expected one (ENG-4).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 
 from hostler.adapters.drivers import http_look
 from hostler.domain.engine import ExitReport, Launch, Probe, Restore, Run, StopReport
 from hostler.domain.errors import NotLaunchable
-from hostler.domain.fleet import Secret, frozen
+from hostler.domain.fleet import Secret
 from hostler.domain.values import EngineId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalDriver:
-    """The Driver of `driver: external`. `keys` are sent to the engines that have one."""
+    """The Driver of `driver: external`. `key` tells what an engine is sent as its key, None for none."""
 
-    keys: Mapping[EngineId, Secret] = field(default_factory=lambda: frozen({}))
+    key: Callable[[EngineId], Secret | None] = lambda _: None
 
     async def start(self, launch: Launch) -> Run:
         """Refuses: not_launchable."""
@@ -28,7 +28,7 @@ class ExternalDriver:
 
     async def probe(self, launch: Launch, run: Run | None) -> Probe:
         """One look over HTTP; `alive` means that it answered."""
-        key = self.keys.get(launch.engine)
+        key = self.key(launch.engine)
         headers = {"Authorization": f"Bearer {key.value}"} if key else {}
         seen = await http_look.look(launch.url, launch.health, headers)
         return Probe(

@@ -26,7 +26,7 @@ from hostler.interfaces.api.endpoint import Call, Endpoint
 from hostler.interfaces.api.endpoints import ENDPOINTS
 from hostler.interfaces.api.idempotency import Repeats
 from hostler.interfaces.api.openapi import describe
-from hostler.services.browser_guard import BrowserGuard, guard_for
+from hostler.services.browser_guard import BrowserGuard
 from hostler.services.control import Control
 from hostler.wire.redaction import Redactor
 from hostler.wire.values import dump
@@ -36,7 +36,7 @@ DESCRIPTION: Final = "/v1/hostler/openapi.json"
 
 def create_app(control: Control) -> Starlette:
     """The application: ready to be served, and without state of its own but repeated calls' answers."""
-    guard = guard_for(control.fleet, control.names)
+    guard = control.browsers
     repeats = Repeats()
     by_path: defaultdict[str, dict[str, Endpoint]] = defaultdict(dict)
     for endpoint in (*ENDPOINTS, description(ENDPOINTS)):

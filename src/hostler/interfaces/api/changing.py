@@ -22,11 +22,24 @@ from hostler.interfaces.api.shapes import (
     Drained,
     OneRoute,
     ProfileBody,
+    ReloadBody,
+    Reloaded,
+    ReloadedChange,
     StartBody,
     StopBody,
 )
 
 GOES_ON: Final = frozen({202: "`wait_s` passed first: the start goes on."})
+
+
+async def reload(call: Call) -> Response:
+    """200 with what was taken up, which may be nothing; a file that is not right changes nothing."""
+    dry = call.body(ReloadBody).dry_run
+    found = await (call.control.reload.plan() if dry else call.control.reload.reload(call.by))
+    changes = tuple(
+        ReloadedChange(how=it.how.value, what=it.what, keys=it.keys, note=it.note) for it in found.changes
+    )
+    return json_answer(Reloaded(file=found.file, done=not dry, changes=changes, follows=found.follows))
 
 
 async def start(call: Call) -> Response:

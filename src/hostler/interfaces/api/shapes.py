@@ -145,6 +145,37 @@ class ProfileBody:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReloadBody:
+    """`dry_run`: tell what a reload would do, and do nothing."""
+
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reloaded:
+    """The differences between the config in force and the file, and what follows for what runs or is leased.
+
+    `how` of a change: added, removed, changed, later (an engine's next start takes it up), or kept (only a
+    restart of the daemon does).
+    """
+
+    file: str
+    done: bool
+    changes: tuple[ReloadedChange, ...]
+    follows: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReloadedChange:
+    """One difference: `what` names it, `keys` are the keys of it that differ."""
+
+    how: str
+    what: str
+    keys: tuple[str, ...]
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Drained:
     """`ended`: requests that were ended with an error frame at the deadline."""
 

@@ -236,6 +236,10 @@ def _notes(it: EngineStatus, now: str) -> list[str]:
         notes.append(with_local_times(it.why, parse_moment(now)))
     if it.state == "draining":
         notes.append(f"takes nothing new until `hostler resume {it.id}` or `hostler stop {it.id}`")
+    if it.config == "removed":
+        notes.append("no more in the config: runs until it is stopped")
+    if it.config == "changed":
+        notes.append("changed in the config: from its next start on")
     if it.memory.residue is not None:
         notes.append(f"{it.memory.residue} of its memory is not back")
     return [*notes, *_kinds(it)]

@@ -195,6 +195,12 @@ COMMANDS: Final = (
     Command(name="fence", path=f"{_HERE}.fence:app", help="Hold the schedule still for a deployment."),
     Command(name="box", path=f"{_HERE}.box:app", help="Hold this box, or see who does. Needs no daemon."),
     Command(name="config", path=f"{_HERE}.config:app", help="Check and show the config."),
+    Command(
+        name="reload",
+        path=f"{_HERE}.reload:reload",
+        help="Take up the changed config; nothing that runs is stopped.",
+        example="hostler reload --dry-run",
+    ),
     Command(name="paths", path=f"{_HERE}.paths:app", help="Show where everything is."),
     Command(
         name="completion",
