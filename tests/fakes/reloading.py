@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from hostler.domain.engine import Launch
@@ -10,10 +10,10 @@ from hostler.domain.errors import InvalidConfig, LimitReached
 from hostler.domain.fleet import Engine, Fleet, frozen
 from hostler.domain.values import EngineId
 from hostler.services.browser_guard import BrowserGuard
+from hostler.services.engines import Engines
 from hostler.services.errands import Errands
 from hostler.services.guard import Guard
 from hostler.services.keys import Keyring, keyring
-from hostler.services.lanes import Lane, Lanes
 from hostler.services.needs import Clock
 from hostler.services.reload import Reload, Seen
 from hostler.services.routes import Routes
@@ -69,18 +69,18 @@ class Wardrobe:
 
 
 def reload_in(
-    lanes: Lanes,
+    engines: Engines,
     routes: Routes,
     ring: Keyring,
     *,
     launch: Callable[[Engine], Launch],
-    adopt: Callable[[Lane], Coroutine[object, object, None]],
-    bug: Callable[[BaseException], str],
+    bug: Callable[[BaseException], str] = repr,
     guard: Guard | None = None,
     browsers: BrowserGuard | None = None,
     vitals: Vitals | None = None,
 ) -> Reload:
     """A reload of these services, as the bootstrap joins it."""
+    lanes = engines.lanes
     disk = Disk(fleet=lanes.config.fleet)
     return Reload(
         file=FILE,
@@ -96,7 +96,7 @@ def reload_in(
         events=lanes.events,
         vitals=vitals or Vitals(),
         supported=lambda _: True,
-        adopt=adopt,
+        adopt=engines.adopt,
         errands=Errands(bug=bug),
         seen=Seen(read=0, last=0),
     )

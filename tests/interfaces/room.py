@@ -262,21 +262,8 @@ def controls(
         jobs=FakeJobs(),
         history=FakeHistory(),
         care=FakeCare(),
-        reload=reload_in(
-            engines.lanes,
-            routes,
-            ring_,
-            launch=lambda engine: lane(engine).launch,
-            adopt=engines.adopt,
-            bug=bug,
-            browsers=browsers,
-        ),
+        reload=reload_in(engines, routes, ring_, launch=lambda it: lane(it).launch, browsers=browsers),
     )
-
-
-def bug(error: BaseException) -> str:
-    """A bug in a test is one."""
-    raise AssertionError(f"a bug: {error!r}") from error
 
 
 def orchestra(

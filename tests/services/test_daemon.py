@@ -62,11 +62,10 @@ def daemon(it: World, announce: Callable[[], None], retract: Callable[[], None])
         engines=it.engines,
         watch=it.watch,
         reload=reload_in(
-            it.lanes,
+            it.engines,
             Routes(files=it.files, clock=it.clock, events=it.events, current=load(it.fleet, it.files)),
             keyring(configured=(), kept=(), local=None, clock=it.clock),
             launch=lambda made: lane_of(made, 0.0, 8100).launch,
-            adopt=it.engines.adopt,
             bug=bug,
         ),
         queue=queue,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,8 @@ class Serving:
     def serve(self, *, config: str | None, host: str | None, listen: tuple[str, ...]) -> int:
         """Serve until told to end; the exit code."""
         os.umask(0o077)
+        # A hang-up asks for a reload (CONF-3): while the config is being read anyway it must not end us.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         file = find_config(self.env, config, here=Path.cwd())
         source = FileSource(file=file, env=self.env, host=host, listen=listen)
         fleet = source.read()

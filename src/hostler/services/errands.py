@@ -22,6 +22,8 @@ class Errands:
         task = asyncio.create_task(self._guarded(work))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
+        # A task that is cancelled before its first step has never begun it.
+        task.add_done_callback(lambda _: work.close())
 
     async def end(self) -> None:
         """End all of them, and return when they have."""

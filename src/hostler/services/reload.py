@@ -206,7 +206,14 @@ class Reload:
     # ------------------------------------------------------------ saying what follows
 
     def _told(self, new: Fleet) -> Reloaded:
-        found = changes(self.config.fleet, new)
+        """What differs. Refuses `invalid_config` for a config in which this host has another name."""
+        old = self.config.fleet
+        if new.here != old.here:
+            problem = (
+                f"{self.file}: hosts: this host is {old.here} and would be {new.here}: restart the daemon"
+            )
+            raise InvalidConfig(file=self.file, count=1, problems=(problem,))
+        found = changes(old, new)
         follows = [text for change in found for text in self._follows(change)]
         return Reloaded(file=self.file, changes=found, follows=tuple(follows))
 
