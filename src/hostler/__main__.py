@@ -44,6 +44,7 @@ class Lazily:
 
 def main() -> None:
     """Run one command and leave with its exit code (INTERFACE-4)."""
+    _open_standard_streams()
     arguments = sys.argv[1:]
     if arguments == ["--version"]:
         print(f"hostler {__version__}")
@@ -51,6 +52,17 @@ def main() -> None:
     from hostler.interfaces.cli.main import run
 
     sys.exit(run(arguments, Lazily()))
+
+
+def _open_standard_streams() -> None:
+    """A standard stream that was closed leads to nowhere: no file that is opened later takes its number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            handle = os.open(os.devnull, os.O_RDWR)
+            if handle != number:
+                os.dup2(handle, number)
+                os.close(handle)
+            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w"))
 
 
 if __name__ == "__main__":

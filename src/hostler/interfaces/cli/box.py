@@ -34,7 +34,7 @@ from hostler.interfaces.cli.box_text import (
     warn,
 )
 from hostler.interfaces.cli.box_times import UNTIL, clock, parse_until, when
-from hostler.interfaces.cli.failure import usage
+from hostler.interfaces.cli.failure import complain, usage
 from hostler.interfaces.cli.options import AsJson
 from hostler.interfaces.cli.plain_help import FoldedHelp
 from hostler.services.holds_offline import BoxParts, BoxStatus, Held
@@ -196,7 +196,7 @@ def _run(command: tuple[str, ...], wanted: Wanted, parts: BoxParts) -> int:
     with _told(parts, as_json=False):
         ran = parts.run(command, wanted, begun)
     for warning in ran.warnings:
-        print(f"warning: {shorten(warning, 400)}", file=sys.stderr)
+        complain(f"warning: {shorten(warning, 400)}")
     return ran.code
 
 

@@ -6,7 +6,6 @@ Decides words and order. Every text that is not ours is escaped and cut (BG-22);
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Final, TextIO
@@ -16,6 +15,7 @@ from hostler.domain.hold_plan import change
 from hostler.domain.hold_record import HoldRecord
 from hostler.domain.values import shorten
 from hostler.interfaces.cli.box_times import clock, when
+from hostler.interfaces.cli.failure import complain
 from hostler.services.holds_offline import BoxStatus, Held, HoldPath, Released
 
 TEXT: Final = 120
@@ -41,7 +41,7 @@ def warn(where: HoldPath, *more: str) -> None:
     """Notes and warnings, on stderr: an answer on a pipe stays an answer."""
     for title, texts in (("note", where.notes), ("warning", (*where.warnings, *more))):
         for text in texts:
-            print(f"{title}: {shorten(text, 400)}", file=sys.stderr, flush=True)
+            complain(f"{title}: {shorten(text, 400)}")
 
 
 def status_json(view: HoldView, now: datetime) -> dict[str, object]:

@@ -6,10 +6,11 @@ Decides exit codes that are not a refusal's own (INTERFACE-4); the others are `h
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TextIO
 
 from hostler.domain.errors import BoxReserved, InvalidConfig, Refusal
 from hostler.domain.fleet import frozen
@@ -17,6 +18,7 @@ from hostler.domain.values import shorten
 from hostler.interfaces.cli.output import parse_moment, with_local_times
 from hostler.wire.refusals import USAGE_EXIT, error_object, face
 
+UNWRITTEN: Final = 70
 WAIT_TIMED_OUT: Final = 124
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
@@ -35,32 +37,45 @@ FOR_PEOPLE: Final[Mapping[str, str]] = frozen(
 def fail(refusal: Refusal, *, as_json: bool, code: int | None = None) -> int:
     """Tell the refusal on stderr and give its exit code, or `code` where the command knows better."""
     if as_json:
-        print(json.dumps(error_object(refusal), separators=(",", ":")), file=sys.stderr)
+        complain(json.dumps(error_object(refusal), separators=(",", ":")))
     else:
         now = _now(refusal)
         _tell(with_local_times(str(refusal), now), with_local_times(advice(refusal), now))
         if isinstance(refusal, InvalidConfig):
             for problem in refusal.problems:
-                print(shorten(problem, LONGEST), file=sys.stderr)
+                complain(shorten(problem, LONGEST))
     return face(refusal).exit if code is None else code
 
 
 def usage(message: str, hint: str, *, as_json: bool) -> int:
     """Tell that the command was not written as it must be."""
-    if as_json:
-        error: dict[str, object] = {
-            "message": message,
-            "type": "invalid_request_error",
-            "param": None,
-            "code": "usage",
-            "hint": hint,
-            "facts": {},
-            "retry_after": None,
-        }
-        print(json.dumps({"error": error}, separators=(",", ":")), file=sys.stderr)
-    else:
-        _tell(message, hint)
+    _tell_own("usage", message, hint, as_json=as_json)
     return USAGE_EXIT
+
+
+def unwritten(error: OSError, *, as_json: bool) -> int:
+    """What a command was to say could not be written, to a full disk for instance: its exit code."""
+    nowhere(sys.stdout)
+    message = f"The answer could not be written: {error.strerror or error}."
+    _tell_own("unwritten", message, "What the command did is done; ask again to see it.", as_json=as_json)
+    return UNWRITTEN
+
+
+def _tell_own(code: str, message: str, hint: str, *, as_json: bool) -> None:
+    """A failure of the command itself, which no daemon has."""
+    if not as_json:
+        _tell(message, hint)
+        return
+    error: dict[str, object] = {
+        "message": message,
+        "type": "invalid_request_error",
+        "param": None,
+        "code": code,
+        "hint": hint,
+        "facts": {},
+        "retry_after": None,
+    }
+    complain(json.dumps({"error": error}, separators=(",", ":")))
 
 
 def advice(refusal: Refusal) -> str:
@@ -78,6 +93,25 @@ def _now(refusal: Refusal) -> datetime | None:
 
 
 def _tell(message: str, hint: str) -> None:
-    print(f"error: {shorten(message, LONGEST)}", file=sys.stderr)
+    complain(f"error: {shorten(message, LONGEST)}")
     if hint:
-        print(f"hint: {shorten(hint, LONGEST)}", file=sys.stderr)
+        complain(f"hint: {shorten(hint, LONGEST)}")
+
+
+def complain(line: str) -> None:
+    """One line on stderr. Where none can be written the exit code has to do: it must not become another."""
+    mutter(f"{line}\n")
+
+
+def mutter(text: str) -> None:
+    """Text on stderr as it is, for lines that change. That nobody can read it ends nothing."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        nowhere(sys.stderr)
+
+
+def nowhere(stream: TextIO) -> None:
+    """Lead a stream that takes nothing to nowhere: Python would fail again when it closes it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -7,7 +7,6 @@ and sent with the next one (JOB-6).
 from __future__ import annotations
 
 import os
-import sys
 from typing import Annotated, Final, Literal
 
 from cyclopts import App, Parameter
@@ -16,7 +15,7 @@ from hostler.client.job import JOBS
 from hostler.domain.errors import InvalidRequest
 from hostler.interfaces.cli import job_text, plots
 from hostler.interfaces.cli.daemon import answer, at, pages, person, to_head
-from hostler.interfaces.cli.failure import usage
+from hostler.interfaces.cli.failure import complain, usage
 from hostler.interfaces.cli.options import AsJson, Duration
 from hostler.interfaces.cli.output import say, say_json
 from hostler.interfaces.cli.own_jobs import Update, finish_job, meant_job, report, start_job
@@ -233,5 +232,5 @@ def _spooled(*, as_json: bool) -> int:
     if as_json:
         say_json({"spooled": True})
     else:
-        print("note: the head is away; it is kept and sent with the next report.", file=sys.stderr)
+        complain("note: the head is away; it is kept and sent with the next report.")
     return 0

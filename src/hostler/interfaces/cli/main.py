@@ -7,8 +7,8 @@ code. What a command does is in its own module, loaded when it is called (PERF-1
 from __future__ import annotations
 
 import difflib
+import errno
 import itertools
-import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from cyclopts import App, CycloptsError
 
 from hostler import __version__
 from hostler.domain.errors import Refusal
-from hostler.interfaces.cli.failure import BROKEN_PIPE, INTERRUPTED, fail, usage
+from hostler.interfaces.cli.failure import BROKEN_PIPE, INTERRUPTED, fail, nowhere, unwritten, usage
 from hostler.interfaces.cli.plain_help import FoldedHelp
 from hostler.interfaces.cli.signals import Signalled
 from hostler.services.config_parts import ConfigParts
@@ -58,6 +58,8 @@ class Command:
     example: str = ""
 
 
+NOT_WRITTEN: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""What a stream says that takes no more."""
 NEAR: Final = 0.6
 """How alike two options are, at least, for one to be meant by the other; 1 is the same."""
 _SUGGESTED: Final = re.compile(r"--(?P<given>[\w-]+)\S*(?P<more> Did you mean --(?P<meant>[\w-]+)\?)")
@@ -228,6 +230,21 @@ def build() -> App:
 
 def run(arguments: Sequence[str], bootstrap: Bootstrap) -> int:
     """Run one command; its exit code (INTERFACE-4)."""
+    try:
+        code = _run(arguments, bootstrap)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        nowhere(sys.stdout)
+        return BROKEN_PIPE
+    except OSError as error:
+        # A file has a name; what is written to a stream has none.
+        if error.filename is not None or error.errno not in NOT_WRITTEN:
+            raise
+        return unwritten(error, as_json="--json" in arguments)
+    return code
+
+
+def _run(arguments: Sequence[str], bootstrap: Bootstrap) -> int:
     # Behind `--` stands a command of somebody else, with options of its own.
     if arguments and arguments[0] == "help":
         arguments = [*arguments[1:], "--help"]
@@ -247,10 +264,6 @@ def run(arguments: Sequence[str], bootstrap: Bootstrap) -> int:
         return signalled.code
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # What is still buffered would raise again when Python closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
 
 
 def _sensible(message: str) -> str:

@@ -20,6 +20,7 @@ from hostler.domain.errors import Refusal
 from hostler.domain.values import shorten
 from hostler.interfaces.api.shapes import OneEngine
 from hostler.interfaces.cli.daemon import answer, at
+from hostler.interfaces.cli.failure import mutter
 from hostler.interfaces.cli.output import on_terminal
 
 Item = TypeVar("Item")
@@ -45,8 +46,7 @@ def while_waiting(client: Client, engine: str, ask: Callable[[], object]) -> obj
     try:
         value, failure = _look_until(results, client, engine)
     finally:
-        sys.stderr.write(_CLEAR_LINE)
-        sys.stderr.flush()
+        mutter(_CLEAR_LINE)
     if failure is not None:
         raise failure
     return value
@@ -109,8 +109,7 @@ def _look_until(
         try:
             return results.get(timeout=LOOK_S)
         except queue.Empty:
-            sys.stderr.write(f"{_CLEAR_LINE}{shorten(engine)}: {_line(client, engine)}")
-            sys.stderr.flush()
+            mutter(f"{_CLEAR_LINE}{shorten(engine)}: {_line(client, engine)}")
 
 
 def _line(client: Client, engine: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 import shlex
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Final
@@ -25,7 +24,7 @@ from hostler.domain.lease import State
 from hostler.domain.values import shorten
 from hostler.interfaces.cli import lease_text
 from hostler.interfaces.cli.daemon import person, to_head
-from hostler.interfaces.cli.failure import usage
+from hostler.interfaces.cli.failure import complain, usage
 from hostler.interfaces.cli.lease_env import environment, write_secret
 from hostler.interfaces.cli.options import AsJson, Duration, Waiting, patience
 from hostler.interfaces.cli.output import say, say_json
@@ -185,7 +184,7 @@ def _export(saved: SavedLease) -> Callable[[OneLease, Interruptible], int]:
     def tell(one: OneLease, signals: Interruptible) -> int:
         if one.lease.state != State.ACTIVE:
             signals.keep()
-            print(f"{lease_text.standing(one.lease, one.at)}.", file=sys.stderr)
+            complain(f"{lease_text.standing(one.lease, one.at)}.")
             return NOT_ACTIVE
         file = write_secret(state_dir(os.environ), saved)
         signals.keep()

@@ -22,7 +22,7 @@ from hostler.client.saved import SavedLease, saved_leases
 from hostler.domain.errors import Refusal, WaitTimedOut
 from hostler.domain.values import shorten
 from hostler.interfaces.cli import lease_text
-from hostler.interfaces.cli.failure import WAIT_TIMED_OUT, fail
+from hostler.interfaces.cli.failure import WAIT_TIMED_OUT, complain, fail, mutter
 from hostler.interfaces.cli.output import on_terminal
 from hostler.interfaces.cli.signals import Interruptible, Signalled, interruptible
 from hostler.wire.schedule import OneLease
@@ -58,14 +58,12 @@ class Shown:
         if self.quiet or text == self.said:
             return
         self.said = text
-        sys.stderr.write(f"{_CLEAR_LINE}{text}" if self.live else f"{text}\n")
-        sys.stderr.flush()
+        mutter(f"{_CLEAR_LINE}{text}" if self.live else f"{text}\n")
 
     def clear(self) -> None:
         """Take the changing line away, before anything else is printed."""
         if self.live and self.said and not self.quiet:
-            sys.stderr.write(_CLEAR_LINE)
-            sys.stderr.flush()
+            mutter(_CLEAR_LINE)
         self.said = ""
 
 
@@ -134,7 +132,7 @@ def _tell_interrupted(holder: Holder, saved: SavedLease, *, as_json: bool) -> No
         return
     left = holder.leases.files.get(saved.request_id) is not None
     rest = "`hostler mine` shows what is left of it" if left else "the place was given back"
-    print(f"interrupted: {rest}", file=sys.stderr)
+    complain(f"interrupted: {rest}")
 
 
 def _watched(steps: Steps[T], shown: Shown) -> Steps[T]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import sleep
@@ -28,7 +27,7 @@ from hostler.domain.errors import Ended, LeaseLost, Refusal
 from hostler.domain.values import shorten
 from hostler.interfaces.cli import lease_text
 from hostler.interfaces.cli.daemon import at, person, to_head
-from hostler.interfaces.cli.failure import fail, usage
+from hostler.interfaces.cli.failure import complain, fail, usage
 from hostler.interfaces.cli.lease_env import JOB_VAR, environment, forget_secret, write_secret
 from hostler.interfaces.cli.options import Duration, Waiting, patience
 from hostler.interfaces.cli.own_leases import LEASES
@@ -132,7 +131,7 @@ class Running:
     def under(self, one: OneLease, signals: Interruptible) -> int:
         """Run the command under the active lease, and give that back whatever becomes of it."""
         if not self.as_json:
-            print(f"hostler: {lease_text.standing(one.lease, one.at)}", file=sys.stderr, flush=True)
+            complain(f"hostler: {lease_text.standing(one.lease, one.at)}")
         try:
             ran = self._with_job(one)
         except BaseException:
@@ -255,4 +254,4 @@ def _last(ran: Ran, tail: Tail) -> str:
 
 
 def _warn(text: str) -> None:
-    print(f"hostler: {shorten(text, 400)}", file=sys.stderr, flush=True)
+    complain(f"hostler: {shorten(text, 400)}")

@@ -19,6 +19,7 @@ from typing import Final, Literal
 
 from hostler.client.machine import elapsed
 from hostler.domain.values import shorten
+from hostler.interfaces.cli.failure import complain
 from hostler.interfaces.cli.run.beating import Beating
 from hostler.interfaces.cli.run.child import Child, Stopped
 from hostler.interfaces.cli.run.lines import LONGEST_LINE, Said, Tail, meant
@@ -251,4 +252,4 @@ def _through(data: bytes) -> None:
 
 def _say(text: str) -> None:
     with contextlib.suppress(OSError):
-        print(f"hostler: {text}", file=sys.stderr, flush=True)
+        complain(f"hostler: {text}")
