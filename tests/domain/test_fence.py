@@ -25,9 +25,16 @@ def test_a_fence_goes_up() -> None:
 def test_a_fence_has_bounds(for_s: float) -> None:
     """LEASE-28: a fence is up for more than no time and at most 2 h."""
     with pytest.raises(InvalidRequest, match="A fence cannot be up for") as refused:
-        put_up(None, NOW, for_s=for_s, by="kim", reason="")
+        put_up(None, NOW, for_s=for_s, by="kim", reason="new kernel")
     assert refused.value.where == "for_s"
-    assert put_up(None, NOW, for_s=LONGEST_S, by="kim", reason="").until == NOW.plus(7200)
+    assert put_up(None, NOW, for_s=LONGEST_S, by="kim", reason="new kernel").until == NOW.plus(7200)
+
+
+def test_a_fence_has_a_reason() -> None:
+    """LEASE-28: a fence without a reason is refused: all who wait see it."""
+    with pytest.raises(InvalidRequest) as refused:
+        put_up(None, NOW, for_s=60.0, by="kim", reason="")
+    assert refused.value.where == "reason"
 
 
 def test_a_fence_cannot_be_prolonged_for_ever() -> None:

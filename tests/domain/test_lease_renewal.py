@@ -14,9 +14,9 @@ from tests.domain.test_lease_due import BOOKED, ENDLESS, GRACE
 from tests.fakes.leases import NOW, PAIR, active, lease
 
 
-@pytest.mark.parametrize("ttl_s", [0.0, -1.0, 1e9, inf, nan, 4 * 3600.0 + 1])
+@pytest.mark.parametrize("ttl_s", [0.0, -1.0, 0.99, 1e-9, 1e9, inf, nan, 4 * 3600.0 + 1])
 def test_a_ttl_out_of_bounds_is_refused(ttl_s: float) -> None:
-    """LEASE-17, R47: a first TTL that is not above 0, or above the resource's max, is refused."""
+    """LEASE-17, R47: a first TTL under a second, or above the resource's max, is refused."""
     with pytest.raises(TtlRefused, match="pair is not given for"):
         check_ttl(PAIR, ttl_s)
 

@@ -240,6 +240,7 @@ def test_every_write_needs_the_write_scope() -> None:
         (LEASES, {**RESERVE, "resorce": "pair"}, "Did you mean 'resource'?"),
         (LEASES, {"resource": "pair"}, "secret_hash"),
         (LEASES, {**RESERVE, "secret_hash": "x"}, "secret_hash"),
+        (LEASES, {**RESERVE, "secret_hash": f"{HASH}\n"}, "secret_hash"),
         (LEASES, {**RESERVE, "priority": 10}, "priority"),
         (LEASES, {**RESERVE, "wait_s": 61}, "wait_s"),
         (LEASES, {**RESERVE, "reason": "x" * 501}, "reason"),
@@ -257,6 +258,13 @@ def test_every_write_needs_the_write_scope() -> None:
         ),
         (f"{JOBS}/job_1/updates", {"secret": "s", "source": "me"}, "source"),
         (f"{JOBS}/job_1/updates", {"secret": "s", "n": 0}, "n"),
+        (f"{JOBS}/job_1/updates", {"secret": "s", "n": 2**53}, "n"),
+        (f"{JOBS}/job_1/updates", {"secret": "s", "generation": 2**53}, "generation"),
+        (
+            f"{JOBS}/job_1/updates",
+            {"secret": "s", "receipts": [{"kind": "f", "name": "x", "exit_code": 2**32}]},
+            "exit_code",
+        ),
         (f"{JOBS}/job_1/finish", {"result": "done"}, "result"),
     ],
 )

@@ -254,6 +254,24 @@ async def test_texts_lose_secrets_and_controls() -> None:
     assert job.note == "first ****\nsecond\\x07a\\x1b[31m\\u202e"
 
 
+@pytest.mark.parametrize(
+    ("url", "kept"),
+    [
+        ("https://ann:pw@example.net/a@b?x=1", "https://****@example.net/a@b?x=1"),
+        ("s3://key@bucket/f", "s3://****@bucket/f"),
+        ("https://a@b:c@example.net", "https://****@example.net"),
+        ("https://example.net/~ann@home", "https://example.net/~ann@home"),
+        ("mailto:ann@example.net", "mailto:ann@example.net"),
+    ],
+)
+async def test_a_receipts_url_is_kept_without_credentials(url: str, kept: str) -> None:
+    """JOB-7, SEC-1: a user and a password in a receipt's URL are not kept."""
+    house = job_house()
+    began = await house.start()
+    await house.update(began.id, receipts=(ReceiptBody(kind="file", name="f", url=url),))
+    assert [it.url for it in (await house.job(began.id)).receipts] == [kept]
+
+
 async def test_the_end_of_a_job_is_cleaned_as_well() -> None:
     """JOB-7, SEC-1: the note, the reason and the proof of an end are kept without secrets and controls."""
     house = job_house(redact=Redactor(("hk_secret",)))

@@ -48,6 +48,7 @@ async def test_a_store_of_last_week_frees_nothing(fake: House) -> None:
     generation = str(stuck["generation"])
     await fake.told("release", lease, "--generation", generation, "--because", "the store went back")
     await fake.is_state("work", "ready")
+    assert (await lease_is(fake, lease, "released", "failed"))["state"] == "released"
     assert (await fake.chat("chat")).headers["x-hostler-served-by"] == "work"
     again = await lease_is(fake, await taken(fake), "active")
     assert str(again["epoch"]) > str(stuck["epoch"])

@@ -33,9 +33,15 @@ class Fence:
 def put_up(present: Fence | None, now: Moment, *, for_s: float, by: str, reason: str) -> Fence:
     """The fence that stands from now for `for_s` seconds; one that is up already keeps its beginning.
 
-    Refuses `invalid_request`: not above 0, or longer than `LONGEST_S` from its beginning. One that could not
-    be read is replaced, and keeps its beginning too.
+    Refuses `invalid_request`: without a reason, not above 0, or longer than `LONGEST_S` from its beginning.
+    One that could not be read is replaced, and keeps its beginning too.
     """
+    if not reason:
+        raise InvalidRequest(
+            what="A fence needs a reason: all who wait see it.",
+            expected="Give one, such as `deploy`.",
+            where="reason",
+        )
     longest = LONGEST_S
     if present is not None and present.unreadable is None:
         longest -= under_s(present, now)

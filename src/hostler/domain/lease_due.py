@@ -26,6 +26,8 @@ from hostler.domain.moment import Moment, left, passed, sooner
 from hostler.domain.resource import Resource
 from hostler.domain.values import format_duration
 
+LEAST_S: Final = 1.0
+"""The shortest time that a lease is given for; a shorter one is over before it is known."""
 REMIND_S: Final = 24 * 3600.0
 """A lease without an end is reminded of once a day (LEASE-18)."""
 
@@ -131,10 +133,10 @@ def offer_until(lease: Lease, resource: Resource, now: Moment) -> Moment:
 def check_ttl(resource: Resource, ttl_s: float | None, *, indefinite: bool = False) -> float | None:
     """The TTL of a new lease in seconds, the resource's default for None; None: without an end.
 
-    Refuses `ttl_refused`: not above 0, above the resource's `max`, without an end where that is not allowed,
-    or both (LEASE-17, LEASE-18, R47).
+    Refuses `ttl_refused`: under `LEAST_S`, above the resource's `max`, without an end where that is not
+    allowed, or both (LEASE-17, LEASE-18, R47).
     """
-    bounds = f"Give a time above 0, at most {format_duration(resource.max_s)}."
+    bounds = f"Give a time from {LEAST_S:g} s to {format_duration(resource.max_s)}."
     if indefinite:
         if not resource.indefinite:
             raise TtlRefused(what=f"{resource.name} is not given without an end.", expected=bounds)
@@ -142,7 +144,7 @@ def check_ttl(resource: Resource, ttl_s: float | None, *, indefinite: bool = Fal
             raise TtlRefused(what="A lease without an end has no time to live.", expected="Give one of both.")
         return None
     wanted = resource.ttl_s if ttl_s is None else ttl_s
-    if not 0 < wanted <= resource.max_s:
+    if not LEAST_S <= wanted <= resource.max_s:
         raise TtlRefused(what=f"{resource.name} is not given for {wanted:g} s.", expected=bounds)
     return wanted
 

@@ -82,7 +82,7 @@ class GoingBack:
             request_id=before.request_id if before is not None else f"imported {it.lease}",
             digest=before.digest if before is not None else "",
             number=before.number if before is not None else 0,
-            state=State.ACTIVATING,
+            state=State.ACTIVE,
             created=now,
             ttl_s=None,
             fence=it.fence,
@@ -93,6 +93,8 @@ class GoingBack:
             for entry in it.entries:
                 tx.begin(entry)
                 tx.mark(put.id, entry.n, entry.state, entry.note)
+        # What it was given is put back: it had its turn, and did not fail.
+        put = change(tx, put, UndoBegun(ending=State.RELEASED, why=WHY), now).lease
         return change(tx, put, Interrupted(why=WHY), now).lease
 
     def _outlived(self, tx: Tx, other: Lease) -> None:

@@ -6,7 +6,9 @@ Decides what of a text is kept (JOB-7). Its bounds are `hostler.domain.job_updat
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from typing import Final
 
 from hostler.domain.errors import InvalidRequest
 from hostler.domain.fleet import frozen
@@ -14,7 +16,9 @@ from hostler.domain.job import Progress, Receipt
 from hostler.domain.job_update import MAX_LABEL, Update, check_metrics, check_note, progress_of
 from hostler.domain.values import escape_controls, shorten
 from hostler.wire.jobs import ProgressBody, ReceiptBody, UpdateBody
+from hostler.wire.redaction import MARK
 
+_CREDENTIALS: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://)[^/?#]*@")
 Redact = Callable[[str], str]
 LONGEST_PLACE = 1000
 """Characters of a receipt's path or URL."""
@@ -72,7 +76,12 @@ def _receipt(body: ReceiptBody, redact: Redact) -> Receipt:
         kind=line(body.kind, redact),
         name=line(body.name, redact),
         path=None if body.path is None else line(body.path, redact, LONGEST_PLACE),
-        url=None if body.url is None else line(body.url, redact, LONGEST_PLACE),
+        url=None if body.url is None else line(without_credentials(body.url), redact, LONGEST_PLACE),
         sha256=body.sha256,
         exit_code=body.exit_code,
     )
+
+
+def without_credentials(url: str) -> str:
+    """A URL whose user and password, if it has any, are hidden (SEC-1)."""
+    return _CREDENTIALS.sub(rf"\1{MARK}@", url)

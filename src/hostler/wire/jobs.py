@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from hostler.domain import job, job_update
 from hostler.domain.fleet import frozen
-from hostler.wire.schedule import Hash, Reason, Text
+from hostler.wire.schedule import Count, Hash, Reason, Text
 
 MAX_NOTE: Final = job_update.MAX_NOTE
 """Bytes of a note."""
@@ -61,7 +61,7 @@ class ReceiptBody:
     path: Annotated[str, Meta(max_length=1000)] | None = None
     url: Annotated[str, Meta(max_length=1000)] | None = None
     sha256: Hash | None = None
-    exit_code: int | None = None
+    exit_code: Annotated[int, Meta(ge=-(2**31), le=2**32 - 1)] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,14 +74,14 @@ class UpdateBody:
     """
 
     secret: Text
-    n: Annotated[int, Meta(ge=1)] | None = None
+    n: Annotated[int, Meta(ge=1, le=2**53 - 1)] | None = None
     note: str | None = None
     progress: ProgressBody | None = None
     metrics: Mapping[str, float] = field(default_factory=lambda: frozen({}))
     receipts: tuple[ReceiptBody, ...] = ()
     source: Literal["holder", "child"] = "holder"
     epoch: Text | None = None
-    generation: int | None = None
+    generation: Count | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class FinishBody:
 
     result: Literal["finished", "failed", "cancelled", "lost"]
     secret: Text | None = None
-    n: Annotated[int, Meta(ge=1)] | None = None
+    n: Annotated[int, Meta(ge=1, le=2**53 - 1)] | None = None
     note: str | None = None
     release: bool = False
     because: Reason = ""

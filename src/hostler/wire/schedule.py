@@ -22,7 +22,10 @@ MAX_TITLE: Final = job_update.MAX_TITLE
 Wait = Annotated[float, Meta(ge=0, le=LONGEST_WAIT_S)]
 Text = Annotated[str, Meta(max_length=MAX_TITLE)]
 Reason = Annotated[str, Meta(max_length=500)]
-Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$", max_length=64)]
+"""The length besides: a pattern's `$` lets a line's end follow."""
+Count = Annotated[int, Meta(ge=0, le=2**53 - 1)]
+"""A number that every program can hold (R97)."""
 
 
 # ---------------------------------------------------------------- leases: what is sent
@@ -60,7 +63,7 @@ class Proof:
 
     secret: Text | None = None
     epoch: Text | None = None
-    generation: int | None = None
+    generation: Count | None = None
     because: Reason = ""
 
 
