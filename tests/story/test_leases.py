@@ -209,3 +209,20 @@ async def test_a_restart_with_a_broken_store_frees_nothing(fake: House) -> None:
     assert (await fake.run("start", "work")).code == 75
     assert (await fake.row("work"))["state"] == "stopped"
     assert store.read_bytes() == b"garbage" * 1000
+
+
+async def test_a_holder_starts_what_its_lease_has(fake: House) -> None:
+    """LEASE-15, GATE-3: with its lease, named or inherited, a holder starts what nobody else may."""
+    furnish(fake, actions=[{"hold": "local"}, {"stop": "work"}])
+    await begun(fake)
+    lease = await taken(fake)
+    refused = await fake.run("start", "work")
+    assert (refused.code, lease in refused.err) == (75, True), refused.err
+    await fake.told("start", "work", "--lease", lease)
+    assert (await fake.row("work"))["state"] == "ready"
+    done = await fake.run("stop", "work", HOSTLER_LEASE=lease)
+    assert done.code == 0, done.err
+    other = await fake.run("start", "work", "--lease", "ls_0000000000000000000000000")
+    assert other.code == 75, other.err
+    await fake.told("release", lease)
+    await fake.is_state("work", "ready")

@@ -45,13 +45,13 @@ def _timeout(request: Call) -> httpx2.Timeout:
 class Client:
     """A daemon, spoken to synchronously. Answers are JSON values; refusals are raised as their classes.
 
-    `client` is the tag that the daemon's log and suspensions have for who asks (HOLD-14). Every method may
-    refuse `daemon_unreachable`.
+    `client` is the tag that the daemon's log and suspensions have for who asks (HOLD-14), `lease` the one
+    that every call is made under (LEASE-15). Every method may refuse `daemon_unreachable`.
     """
 
-    def __init__(self, address: Address, *, client: str | None = None) -> None:
+    def __init__(self, address: Address, *, client: str | None = None, lease: str | None = None) -> None:
         self.address = address
-        self._named = _named(client)
+        self._named = _named(client, lease)
         self._http = httpx2.Client(trust_env=not address.local, follow_redirects=False)
 
     def __enter__(self) -> Self:
@@ -137,9 +137,9 @@ class Client:
 class AsyncClient:
     """A daemon, spoken to asynchronously: the same methods as `Client`, awaited."""
 
-    def __init__(self, address: Address, *, client: str | None = None) -> None:
+    def __init__(self, address: Address, *, client: str | None = None, lease: str | None = None) -> None:
         self.address = address
-        self._named = _named(client)
+        self._named = _named(client, lease)
         self._http = httpx2.AsyncClient(trust_env=not address.local, follow_redirects=False)
 
     async def __aenter__(self) -> Self:
@@ -227,8 +227,9 @@ class AsyncClient:
                     yield event
 
 
-def _named(client: str | None) -> Mapping[str, str]:
-    return {} if client is None else {"x-hostler-client": client}
+def _named(client: str | None, lease: str | None) -> Mapping[str, str]:
+    named = {"x-hostler-client": client, "x-hostler-lease": lease}
+    return {header: value for header, value in named.items() if value is not None}
 
 
 def _once(idempotency_key: str | None) -> Mapping[str, str]:

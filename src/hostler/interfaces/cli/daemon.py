@@ -18,6 +18,7 @@ from hostler.client import Client, find_daemon
 from hostler.client.address import find_head
 from hostler.domain.errors import CursorReset, DaemonUnreachable, ScheduleUnavailable
 from hostler.domain.values import requester
+from hostler.interfaces.cli.lease_env import LEASE_VAR
 
 Model = TypeVar("Model")
 
@@ -26,9 +27,13 @@ SLACK_S: Final = 30.0
 """How much longer than the daemon was asked to take an answer may be on its way."""
 
 
-def connected() -> Client:
-    """A client of this user's daemon; close it, or use it in `with`. Refuses `daemon_unreachable`."""
-    return Client(find_daemon(os.environ), client=person(os.environ))
+def connected(lease: str | None = None) -> Client:
+    """A client of this user's daemon; close it, or use it in `with`. Refuses `daemon_unreachable`.
+
+    It acts under `lease`, else under that of $HOSTLER_LEASE: what it holds it may start and stop (LEASE-15).
+    """
+    under = lease or os.environ.get(LEASE_VAR) or None
+    return Client(find_daemon(os.environ), client=person(os.environ), lease=under)
 
 
 def to_head() -> Client:

@@ -57,13 +57,16 @@ def start(
     timeout: Annotated[
         Duration | None, Parameter(show_default=False, help="How long to wait; the start goes on.")
     ] = None,
+    lease: Annotated[
+        str | None, Parameter(help="Your lease that has it, by its id; else $HOSTLER_LEASE.")
+    ] = None,
     json: AsJson = False,
 ) -> int:
     """Start an engine and wait until it is ready. Ready already is a success."""
     body: dict[str, object] = {} if override is None else {"override": override.value}
     if timeout is not None:
         body["wait_s"] = timeout
-    with connected() as client:
+    with connected(lease) as client:
         longest = None if timeout is None else timeout + SLACK_S
         path = at(PATH, engine, "start")
         raw = while_waiting(client, engine, lambda: client.post(path, body, timeout_s=longest))
