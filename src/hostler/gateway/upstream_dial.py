@@ -15,6 +15,7 @@ import ssl
 from collections.abc import Callable
 from typing import cast
 
+from hostler.domain.addresses import is_metadata
 from hostler.gateway.upstream_link import Link
 from hostler.gateway.upstream_wire import Address, UpstreamForbidden, UpstreamUnreachable
 
@@ -28,22 +29,6 @@ does not answer, and the kernel asks again after 1 s and 3 s."""
 TLS_S = 3.0
 """Seconds more for the TLS handshake of a connection that stands."""
 
-_METADATA = frozenset(
-    ipaddress.ip_address(text)
-    for text in (
-        "169.254.169.254",
-        "169.254.170.2",
-        "169.254.170.23",
-        "100.100.100.200",
-        "192.0.0.192",
-        "fd00:ec2::254",
-        "fd00:ec2::23",
-        "fd20:ce::254",
-    )
-)
-"""Where clouds hand out a machine's credentials: never an engine, always a prize (GW-16)."""
-
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 Where = tuple[str, int] | tuple[str, int, int, int]
 Info = tuple[socket.AddressFamily, Where]
@@ -56,20 +41,7 @@ def is_loopback(address: Address) -> bool:
 
 def is_forbidden(host: str) -> bool:
     """Whether the numeric address `host` is a metadata service, also when IPv6 wraps the IPv4 one."""
-    ip = ipaddress.ip_address(host.partition("%")[0])
-    return ip in _METADATA or any(inner in _METADATA for inner in _wrapped(ip))
-
-
-def _wrapped(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
-    """The IPv4 addresses that an IPv6 one stands for: mapped, 6to4, Teredo, NAT64, and compatible."""
-    if isinstance(ip, ipaddress.IPv4Address):
-        return []
-    found = [inner for inner in (ip.ipv4_mapped, ip.sixtofour) if inner is not None]
-    if ip.teredo is not None:
-        found += ip.teredo
-    if ip in _NAT64 or int(ip) >> 32 == 0:
-        found.append(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
-    return found
+    return is_metadata(host)
 
 
 async def dial(address: Address, make: Callable[[], Link], connect_s: float = CONNECT_S) -> Link:

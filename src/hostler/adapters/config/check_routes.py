@@ -8,8 +8,9 @@ from urllib.parse import urlsplit
 from hostler.adapters.config.explain import nearest
 from hostler.adapters.config.schema.routes import Escalation, ProfileKeys, RouteKeys, TargetKeys, UpstreamRef
 from hostler.adapters.config.tree import Path, keys_at
-from hostler.adapters.config.urls import check_url, is_loopback
+from hostler.adapters.config.urls import check_url
 from hostler.adapters.config.view import View
+from hostler.domain.addresses import is_this_machine
 from hostler.domain.values import shorten
 
 EXTERNAL = "external"
@@ -41,12 +42,12 @@ def _upstreams(view: View) -> None:
         check_url(view, (*path, "url"), upstream.url)
         if upstream.host is not None:
             view.refer((*path, "host"), "host", upstream.host, (EXTERNAL, *view.host_names()))
-        elif not is_loopback(_host_of(upstream.url)):
+        elif not is_this_machine(_host_of(upstream.url)):
             view.error((*path, "host"), "is missing: it is named, never guessed", "a host, or host: external")
         if (
             upstream.key is not None
             and upstream.url.startswith("http:")
-            and not is_loopback(_host_of(upstream.url))
+            and not is_this_machine(_host_of(upstream.url))
         ):
             view.warn((*path, "url"), "its key is sent in clear over http://")
         for index, host in enumerate(upstream.on):

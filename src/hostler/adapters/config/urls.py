@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Final
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from hostler.adapters.config.tree import Path
 from hostler.adapters.config.view import View
+from hostler.domain.addresses import is_metadata, is_this_machine
 
-METADATA: Final = frozenset(
-    {"169.254.169.254", "fd00:ec2::254", "100.100.100.200", "metadata.google.internal", "metadata"}
-)
-"""Where clouds hand out credentials: never a target (GW-16)."""
 _SECRET_WORDS: Final = ("key", "token", "secret", "password", "passwd", "auth", "sig")
 
 
@@ -38,7 +34,7 @@ def check_url(view: View, path: Path, url: str, *, plain: bool = True, bare: boo
         view.error(path, f"{shown} is a metadata address of a cloud: never a target")
     if bare and (parts.path not in ("", "/") or parts.query or parts.fragment):
         view.error(path, "expected scheme, host and port alone", f"{parts.scheme}://{parts.netloc}")
-    if parts.scheme == "http" and not plain and not is_loopback(parts.hostname):
+    if parts.scheme == "http" and not plain and not is_this_machine(parts.hostname):
         view.error(path, "plain http:// beyond loopback", "use https://, or allow_plain_http: true")
 
 
@@ -52,27 +48,3 @@ def has_credentials(url: str) -> bool:
         return parts.username is not None or any(word in name for name in named for word in _SECRET_WORDS)
     except ValueError:
         return "@" in url
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a URL's host is this machine, in any spelling (SYNC-2)."""
-    name = host.rstrip(".").lower()
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
-    found = _address(name)
-    return found is not None and (found.is_loopback or found.is_unspecified)
-
-
-def is_metadata(host: str) -> bool:
-    """Whether a URL's host is a cloud's metadata service."""
-    found = _address(host)
-    return (host.rstrip(".").lower() if found is None else str(found)) in METADATA
-
-
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        found = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return None
-    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
-    return mapped or found

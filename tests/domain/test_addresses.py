@@ -1,0 +1,110 @@
+import socket
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostler.domain.addresses import is_link_local, is_metadata, is_this_machine, meanings
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost",
+        "LOCALHOST.",
+        "app.localhost",
+        "ip6-localhost",
+        "127.0.0.1",
+        "127.255.1.2",
+        "127.1",
+        "127.0.1",
+        "2130706433",
+        "0x7f000001",
+        "0x7f.1",
+        "0177.0.0.1",
+        "0",
+        "0.0.0.0",  # noqa: S104 - looked at, never bound
+        "::1",
+        "[::1]",
+        "::1%lo",
+        "::",
+        "[::]",
+        "::ffff:127.0.0.1",
+        "::ffff:7f00:1",
+        "::127.0.0.1",
+        "2002:7f00:1::",
+        "64:ff9b::127.0.0.1",
+        "::ffff:0.0.0.0",
+    ],
+)
+def test_this_machine_in_every_spelling(host: str) -> None:
+    """SYNC-2: loopback and wildcards are known in whatever way they are written."""
+    assert is_this_machine(host)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "crow.lan",
+        "localhost.example.net",
+        "10.0.0.1",
+        "192.168.0.1",
+        "100.64.0.1",
+        "128.0.0.1",
+        "1.2.3.4.5",
+        "127.0.0.256",
+        "127.0.65536",
+        "127.256.1",
+        "4294967296",
+        "08.1",
+        "0xg",
+        "",
+        "1..2",
+        "١٢٧.1",
+        "fe80::1",
+        "2001:db8::1",
+    ],
+)
+def test_other_machines(host: str) -> None:
+    """SYNC-2: private and overlay addresses, names, and what is no address are not this machine."""
+    assert not is_this_machine(host)
+
+
+@pytest.mark.parametrize(
+    ("host", "metadata", "link"),
+    [
+        ("169.254.169.254", True, True),
+        ("[::ffff:169.254.169.254]", True, True),
+        ("0xa9fea9fe", True, True),
+        ("metadata.google.internal.", True, False),
+        ("100.100.100.200", True, False),
+        ("fd00:ec2::254", True, False),
+        ("169.254.1.1", False, True),
+        ("fe80::1%eth0", False, True),
+        ("10.0.0.1", False, False),
+        ("crow.lan", False, False),
+    ],
+)
+def test_what_is_no_target(host: str, metadata: bool, link: bool) -> None:
+    """SYNC-2, GW-16: metadata services and addresses of one link are known, wrapped ones too."""
+    assert (is_metadata(host), is_link_local(host)) == (metadata, link)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["{0}", "{0:#x}", "0{0:o}"]))
+def test_numbers_mean_what_the_resolver_takes_them_for(value: int, form: str) -> None:
+    """SYNC-2: a number is the very address that connecting to it would reach."""
+    text = form.format(value)
+    (found,) = meanings(text)
+    assert found.packed == socket.inet_aton(text)
+
+
+@given(st.text(alphabet="0123456789abcdefx.:[]%", max_size=24))
+def test_any_text_means_something_or_nothing(text: str) -> None:
+    """SYNC-2: no text raises; one that the resolver takes for an IPv4 address is taken for the same."""
+    found = meanings(text)
+    try:
+        packed = socket.inet_aton(text)
+    except OSError:
+        return
+    if text == text.strip("[]").partition("%")[0].rstrip("."):
+        assert found[0].packed == packed
