@@ -33,7 +33,7 @@ _PLACES: Final = (1 << 32, 1 << 24, 1 << 16, 1 << 8)
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether `host` is loopback or a wildcard, in any spelling: `127.1`, `0x7f000001`, `::ffff:127.1.1.1`."""
+    """Whether `host` is loopback or a wildcard in any spelling: `127.1`, `0x7f000001`, `::ffff:127.1.1.1`."""
     name = _bare(host)
     if name in _LOCAL_NAMES or name.endswith(".localhost"):
         return True
