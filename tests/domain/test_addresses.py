@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.domain.addresses import is_link_local, is_metadata, is_this_machine, meanings
+from hostler.domain.addresses import is_link_local, is_metadata, is_this_machine, meanings, place_of
 
 
 @pytest.mark.parametrize(
@@ -108,3 +108,45 @@ def test_any_text_means_something_or_nothing(text: str) -> None:
         return
     if text == text.strip("[]").partition("%")[0].rstrip("."):
         assert found[0].packed == packed
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("http://crow.lan:7070/x?y#z", ("http", "crow.lan", None)),
+        ("HTTPS://CROW", ("https", "crow", None)),
+        ("http://[::1]:8000", ("http", "::1", None)),
+        ("http://ann:pw@crow/a@b", ("http", "crow", "ann:pw")),
+        ("http://a@b@crow", ("http", "crow", "a@b")),
+        ("http://@crow", ("http", "crow", "")),
+    ],
+)
+def test_where_a_url_leads(url: str, place: tuple[str, str, str | None]) -> None:
+    """SYNC-2: a URL leads to the host behind its last @, in brackets or not."""
+    found = place_of(url)
+    assert found is not None
+    assert (found.scheme, found.host, found.user) == place
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "crow:8000",
+        "http:crow",
+        "http://",
+        "http:///x",
+        "http://crow:99999",
+        "http://crow:x",
+        "http://[::1",
+        "http://::1",
+        "http://crow\\@evil",
+        "http://crow /",
+        "http://crow\n",
+        "http://crow\t.lan",
+        "//crow",
+    ],
+)
+def test_what_two_readers_could_read_in_two_ways_is_nothing(url: str) -> None:
+    """SYNC-2: a URL with odd characters, or without a clear host, leads nowhere."""
+    assert place_of(url) is None

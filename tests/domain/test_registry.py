@@ -10,7 +10,7 @@ from hostler.domain.fleet import frozen
 from hostler.domain.registry import Registry, Row, checked, is_ours, should_sync, unreached
 
 LAN = Row(id="big", url="http://10.0.0.9:8000", host="crow", models=("qwen",))
-LOOPBACK = ("localhost", "127.0.0.1", "127.9", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "[::]")  # noqa: S104
+LOOPBACK = ("localhost", "127.0.0.1", "127.9", "[::1]", "[::ffff:127.0.0.1]", "0", "[::]")
 """Spellings of each node's own machine."""
 
 

@@ -7,6 +7,8 @@ only known by itself.
 from __future__ import annotations
 
 import ipaddress
+import re
+from dataclasses import dataclass
 from typing import Final
 
 Ip = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -30,6 +32,30 @@ _LOCAL_NAMES: Final = frozenset({"localhost", "ip6-localhost", "ip6-loopback", "
 _NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
 _PLACES: Final = (1 << 32, 1 << 24, 1 << 16, 1 << 8)
 """How large the last of one, two, three and four parts of an IPv4 address may be."""
+
+_URL: Final = re.compile(
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?:(?P<user>[^/?#]*)@)?"
+    r"(?P<host>\[[^\]/?#@]+\]|[^:/?#@\[\]]+)(?::(?P<port>[0-9]{1,5}))?(?:[/?#].*)?",
+    re.ASCII,
+)
+_ODD: Final = re.compile(r"[\s\\\x00-\x20\x7f]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a URL leads: its scheme and host in lower case, without brackets; `user` None: it names none."""
+
+    scheme: str
+    host: str
+    user: str | None = None
+
+
+def place_of(url: str) -> Place | None:
+    """Where `url` leads. None for what two readers could understand in two ways."""
+    found = _URL.fullmatch(url)
+    if found is None or _ODD.search(url) or int(found["port"] or 0) > 65535:
+        return None
+    return Place(scheme=found["scheme"].lower(), host=found["host"].strip("[]").lower(), user=found["user"])
 
 
 def is_this_machine(host: str) -> bool:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
-from urllib.parse import SplitResult, urlsplit
 
-from hostler.domain.addresses import is_link_local, is_metadata, is_this_machine, meanings
+from hostler.domain.addresses import is_link_local, is_metadata, is_this_machine, meanings, place_of
 from hostler.domain.errors import InvalidRequest
 from hostler.domain.fleet import frozen
 
@@ -68,12 +67,12 @@ def should_sync(row: Row) -> Verdict:
         return _stays("it is marked local_only")
     if not row.url:
         return _stays("it has no URL")
-    parts = _split(row.url)
-    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+    place = place_of(row.url)
+    if place is None or place.scheme not in ("http", "https"):
         return _stays("its URL cannot be understood")
-    if parts.username is not None or parts.password is not None:
+    if place.user is not None:
         return _stays("its URL carries a user or a password")
-    host = parts.hostname
+    host = place.host
     if is_this_machine(host):
         why = f"{host} is each node's own machine: such a row is per node, and retired on each"
         return _stays(why)
@@ -86,15 +85,6 @@ def should_sync(row: Row) -> Verdict:
 
 def _stays(why: str) -> Verdict:
     return Verdict(travels=False, why=why)
-
-
-def _split(url: str) -> SplitResult | None:
-    try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError:
-        return None
-    return parts
 
 
 def checked(row: Row, *, owners: Sequence[str] = ()) -> Row:
@@ -111,16 +101,11 @@ def checked(row: Row, *, owners: Sequence[str] = ()) -> Row:
     if verdict.travels and not row.host:
         known = f"{' or '.join(owners)} has that address; " if owners else ""
         raise _invalid(
-            f"The row {row.id} does not say on which host {_split_host(row.url)} is.",
+            f"The row {row.id} does not say on which host {row.url} is.",
             f"{known}name the host, or say `external`: an address proves nothing",
             "host",
         )
     return row
-
-
-def _split_host(url: str) -> str:
-    parts = _split(url)
-    return (parts.hostname if parts is not None else None) or url
 
 
 def _invalid(what: str, expected: str, where: str) -> InvalidRequest:
@@ -212,11 +197,11 @@ class Registry:
 
 def is_ours(url: str, interfaces: Iterable[str]) -> bool:
     """Whether a URL's address is on one of `interfaces`: this machine's, without bridges (SYNC-3)."""
-    parts = _split(url)
-    if parts is None or not parts.hostname:
+    place = place_of(url)
+    if place is None:
         return False
     own = {found for address in interfaces for found in meanings(address)}
-    return any(found in own for found in meanings(parts.hostname))
+    return any(found in own for found in meanings(place.host))
 
 
 def unreached(row: Row, nodes: Iterable[str]) -> tuple[str, ...]:
