@@ -65,7 +65,7 @@ class Revivals:
     async def put_back(self, lane: Lane, owner: str) -> None:
         """`owner` keeps it off no more. The last one puts back what was found.
 
-        What somebody has set since stays. Refuses `engine_failed`: it is recorded still, to be asked for again.
+        What somebody has set since stays. Refuses `engine_failed`: it stays recorded, to be asked for again.
         """
         async with self.lock:
             kept = await self._recorded(lane)
