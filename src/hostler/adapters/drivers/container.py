@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final, Protocol
 from urllib.parse import quote
 
@@ -18,7 +19,7 @@ from hostler.adapters.drivers import container_record, container_world, http_loo
 from hostler.adapters.drivers.container_api import ContainerApi, Declined, LogFrames, Unanswered
 from hostler.adapters.drivers.container_end import ending, exit_of
 from hostler.adapters.drivers.container_find import Where, find, find_now, inspect
-from hostler.adapters.drivers.container_seen import NEVER, Container, policy
+from hostler.adapters.drivers.container_seen import NEVER, Container, instant, policy
 from hostler.adapters.host import process_table
 from hostler.domain.engine import ExitReport, Launch, Probe, Restore, Run, StopReport
 from hostler.domain.errors import EngineFailed, NotLaunchable
@@ -30,6 +31,7 @@ ASK_S: Final = 1.0
 """The container engine's part of it."""
 FOLLOW_AGAIN_S: Final = 0.5
 """How soon after the end of a log its container is looked for again."""
+_BOTH: Final[Mapping[str, str]] = MappingProxyType({"stdout": "1", "stderr": "1"})
 
 
 class Maker(Protocol):
@@ -139,7 +141,7 @@ class ContainerDriver:
         except (Unanswered, Declined) as error:
             seen, unseen = self._last.get(launch.engine), f"; its container engine cannot be asked: {error}"
         alive = self._alive(run, seen, unseen=bool(unseen))
-        whose = await asyncio.to_thread(_whose, launch, run, seen)
+        whose = await asyncio.to_thread(_whose, launch, run, seen, known=not unseen or seen is not None)
         if whose.owner == "stranger":
             told = f"port {launch.port} is held by {await asyncio.to_thread(lambda: whose.name)}"
             name = told.partition(" held by ")[2]
@@ -194,7 +196,7 @@ class ContainerDriver:
         begun, id_ = loop.time(), container_record.id_of(run)
         try:
             seen = await inspect(self.api, id_)
-            before = await asyncio.to_thread(_whose, launch, run, seen)
+            before = await asyncio.to_thread(_whose, launch, run, seen, known=True)
             ended = await ending(self.api, id_, seen, timeout_s=timeout_s, now=now)
         except (Unanswered, Declined) as error:
             raise _failed(launch, error) from error
@@ -220,8 +222,7 @@ class ContainerDriver:
             seen = find_now(self.api, self.maker.where(launch))
             if seen is None or lines <= 0:
                 return []
-            query = {"stdout": "1", "stderr": "1", "tail": str(lines)}
-            raw = self.api.ask_now(_logs(seen), query)
+            raw = self.api.ask_now(_logs(seen), {**_BOTH, "tail": str(lines)})
         except (Unanswered, Declined) as error:
             raise _failed(launch, error) from error
         frames = LogFrames(plain=seen.tty)
@@ -229,20 +230,18 @@ class ContainerDriver:
 
     async def follow(self, launch: Launch) -> AsyncIterator[str]:
         """Log lines as they come, across starts of the container, and also of one that is made later."""
-        since: Mapping[str, str] = {"tail": "0"}
-        last = ""
+        last, at_end = "", True
         while True:
             try:
                 seen = await find(self.api, self.maker.where(launch))
                 if seen is not None and seen.up and seen.identity != last:
+                    part = {"tail": "0"} if at_end else _since(seen)
                     last = seen.identity
-                    query = {"stdout": "1", "stderr": "1", "follow": "1", **since}
-                    async for line in self._lines(seen, query):
+                    async for line in self._lines(seen, {**part, **_BOTH, "follow": "1"}):
                         yield line
-                # What comes after this is a later start's, and is wanted from its beginning.
-                since = {"since": _unix(seen)} if seen is not None and not since.get("since") else since
+                at_end = False  # What comes after this is a later start's, and is wanted from its beginning.
             except (Unanswered, Declined):
-                last = ""
+                last, at_end = "", True
             await asyncio.sleep(FOLLOW_AGAIN_S)
 
     async def _lines(self, seen: Container, query: Mapping[str, str]) -> AsyncIterator[str]:
@@ -279,11 +278,13 @@ class ContainerDriver:
             raise _failed(launch, error) from error
 
 
-def _whose(launch: Launch, run: Run | None, seen: Container | None) -> container_world.Holder:
-    """Whose the engine's port is now."""
+def _whose(launch: Launch, run: Run | None, seen: Container | None, *, known: bool) -> container_world.Holder:
+    """Whose the engine's port is now. `known`: that there is no container is a fact, if `seen` is None."""
     pid = seen.pid if seen is not None and seen.up else run.pid if run is not None else 0
     id_ = seen.id if seen is not None else container_record.id_of(run) if run is not None else ""
     ours = container_world.processes(id_, pid) if id_ else ()
+    if not known:
+        return container_world.unasked(ours, launch.address, launch.port)
     return container_world.holder(seen, ours, launch.address, launch.port)
 
 
@@ -298,9 +299,10 @@ def _logs(seen: Container) -> str:
     return f"/containers/{quote(seen.id, safe='')}/logs"
 
 
-def _unix(seen: Container) -> str:
-    """The start as the API takes it: seconds since the epoch with a fraction."""
-    return f"{seen.started_at.timestamp():.6f}"
+def _since(seen: Container) -> Mapping[str, str]:
+    """All of the present start's lines: from the end of the one before. Its first come before `started`."""
+    before = instant(seen.finished).timestamp() if seen.finished else 0.0
+    return {"since": f"{before:.6f}"} if before > 0 else {}
 
 
 def _failed(launch: Launch, error: Unanswered | Declined) -> EngineFailed:

@@ -54,7 +54,7 @@ def policy(revival: str) -> Policy | None:
 class Container:
     """One container as it is seen now. `restarting`: it has ended and its policy will start it again.
 
-    `published` are its ports on this host, as (address, port); `pid` 0 when nothing of it runs.
+    `finished` is the end of its last start that has ended, of the year 1 when none has. `published` are its ports on this host, as (address, port); `pid` 0 when nothing of it runs.
     """
 
     id: str
@@ -66,6 +66,7 @@ class Container:
     exit_code: int
     oom_killed: bool
     started: str
+    finished: str
     labels: Mapping[str, str]
     network: str
     addresses: tuple[str, ...]
@@ -130,6 +131,7 @@ def container(value: object) -> Container:
         exit_code=_number(state.get("ExitCode")),
         oom_killed=state.get("OOMKilled") is True,
         started=_text(state["StartedAt"]),
+        finished=str(state.get("FinishedAt") or ""),
         labels={name: str(label) for name, label in _table(config.get("Labels") or {}).items()},
         network=str(host.get("NetworkMode") or ""),
         addresses=_addresses(network),

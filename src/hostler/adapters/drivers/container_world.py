@@ -52,7 +52,6 @@ class Holder:
 
     owner: PortOwner
     strangers: tuple[Listener, ...] = ()
-    listening: bool = False
 
     @property
     def name(self) -> str:
@@ -70,16 +69,25 @@ def holder(seen: Container | None, ours: Iterable[Process], address: str, port: 
         found = ports.in_the_way(address, port)
     except OSError:
         return Holder(owner="unknown")
-    listening = bool(found)
     if seen is None or not seen.up:
-        return Holder(owner="stranger" if found else "nobody", strangers=found, listening=listening)
+        return Holder(owner="stranger" if found else "nobody", strangers=found)
     if seen.network != "host":
         if _published(seen, address, port) or address in seen.addresses:
-            return Holder(owner="ours", listening=listening)
+            return Holder(owner="ours")
         if seen.network.startswith(("container:", "ns:", "pod")):
-            return Holder(owner="unknown", listening=listening)
-        return Holder(owner="stranger" if found else "nobody", strangers=found, listening=listening)
+            return Holder(owner="unknown")
+        return Holder(owner="stranger" if found else "nobody", strangers=found)
     return _on_the_host(found, tuple(ours))
+
+
+def unasked(ours: Iterable[Process], address: str, port: int) -> Holder:
+    """`holder` while nothing is known of the container: that it is its own may be seen, nobody is blamed."""
+    try:
+        found = ports.in_the_way(address, port)
+    except OSError:
+        return Holder(owner="unknown")
+    seen = _on_the_host(found, tuple(ours))
+    return seen if seen.owner == "ours" else Holder(owner="unknown")
 
 
 def _on_the_host(found: tuple[Listener, ...], ours: tuple[Process, ...]) -> Holder:
@@ -93,11 +101,11 @@ def _on_the_host(found: tuple[Listener, ...], ours: tuple[Process, ...]) -> Hold
         inodes |= opened or frozenset()
     others = tuple(one for one in found if one.inode not in inodes)
     if not others:
-        return Holder(owner="ours", listening=True)
+        return Holder(owner="ours")
     if hidden:
         # Root's containers look so to a user who may only ask the engine: a stranger is one who can be seen.
         others = tuple(one for one in others if _elsewhere(one, ours))
-    return Holder(owner="stranger" if others else "unknown", strangers=others, listening=True)
+    return Holder(owner="stranger" if others else "unknown", strangers=others)
 
 
 def _elsewhere(one: Listener, ours: tuple[Process, ...]) -> bool:
