@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +35,7 @@ class Docker:
 
     root: Path
     image: str = IMAGE
+    running: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
     def socket(self) -> str:
@@ -61,6 +62,39 @@ class Docker:
         if names:
             argv = ("docker", "--host", self.host, "rm", "--force", "--volumes", *names)
             subprocess.run(argv, capture_output=True, timeout=60, check=False)
+
+    def begin(self) -> None:
+        """Start it and wait until it takes calls."""
+        root, log = self.root, self.root / "dockerd.log"
+        argv = (
+            *("dockerd", "--data-root", str(root / "data"), "--exec-root", str(root / "exec")),
+            *("-p", str(root / "dockerd.pid"), "-H", self.host),
+            *("--iptables=false", "--ip6tables=false", "--bridge=none", "--storage-driver=vfs"),
+            *("--exec-opt", "native.cgroupdriver=cgroupfs"),
+        )
+        with log.open("ab") as output:
+            process = subprocess.Popen(argv, stdout=output, stderr=output, start_new_session=True)
+        self.running.append(process)
+        _until(lambda: self.answers() or process.poll() is not None, UP_S)
+        assert process.poll() is None, log.read_text()[-3000:]
+        assert self.answers(), log.read_text()[-3000:]
+
+    def end(self) -> None:
+        """End it by its pid file, and every container with it."""
+        process = self.running.pop()
+        if process.poll() is None:
+            pid_file = self.root / "dockerd.pid"
+            os.kill(int(pid_file.read_text()) if pid_file.exists() else process.pid, signal.SIGTERM)
+        try:
+            process.wait(DOWN_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(DOWN_S)
+
+    def restart(self) -> None:
+        """End it and start it anew, as a reboot does: its restart policies decide what comes up."""
+        self.end()
+        self.begin()
 
     def answers(self) -> bool:
         """Whether it takes calls."""
@@ -90,25 +124,14 @@ def shared_paths() -> tuple[str, ...]:
 @contextmanager
 def docker_engine() -> Iterator[Docker]:
     """Start one and import its image; at the end nothing of it runs or is mounted."""
-    root = Path(tempfile.mkdtemp(prefix="hostler-docker-"))
-    log = root / "dockerd.log"
-    argv = [
-        *("dockerd", "--data-root", str(root / "data"), "--exec-root", str(root / "exec")),
-        *("-p", str(root / "dockerd.pid"), "-H", f"unix://{root / 'docker.sock'}"),
-        *("--iptables=false", "--ip6tables=false", "--bridge=none", "--storage-driver=vfs"),
-        *("--exec-opt", "native.cgroupdriver=cgroupfs"),
-    ]
-    with log.open("wb") as output:
-        process = subprocess.Popen(argv, stdout=output, stderr=output, start_new_session=True)
-    engine = Docker(root=root)
+    engine = Docker(root=Path(tempfile.mkdtemp(prefix="hostler-docker-")))
     try:
-        _until(lambda: engine.answers() or process.poll() is not None, UP_S)
-        assert process.poll() is None, log.read_text()[-3000:]
-        assert engine.answers(), log.read_text()[-3000:]
+        engine.begin()
         _import(engine)
         yield engine
     finally:
-        _end(engine, process)
+        engine.end()
+        _clean(engine.root)
 
 
 def _import(engine: Docker) -> None:
@@ -125,21 +148,13 @@ def _import(engine: Docker) -> None:
     engine.cli("import", str(packed), engine.image)
 
 
-def _end(engine: Docker, process: subprocess.Popen[bytes]) -> None:
-    """By its pid file; then what it left mounted, deepest first, and its directory."""
-    if process.poll() is None:
-        pid_file = engine.root / "dockerd.pid"
-        os.kill(int(pid_file.read_text()) if pid_file.exists() else process.pid, signal.SIGTERM)
-    try:
-        process.wait(DOWN_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait(DOWN_S)
+def _clean(root: Path) -> None:
+    """Unmount what it left, deepest first, and remove its directory."""
     for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
         place = line.split()[1].replace("\\040", " ")
-        if place.startswith(f"{engine.root}/"):
+        if place.startswith(f"{root}/"):
             subprocess.run(("umount", "--lazy", place), check=False, timeout=30)
-    shutil.rmtree(engine.root, ignore_errors=True)
+    shutil.rmtree(root, ignore_errors=True)
 
 
 def _until(true: Callable[[], bool], within_s: float) -> None:

@@ -54,7 +54,8 @@ def policy(revival: str) -> Policy | None:
 class Container:
     """One container as it is seen now. `restarting`: it has ended and its policy will start it again.
 
-    `finished` is the end of its last start that has ended, of the year 1 when none has. `published` are its ports on this host, as (address, port); `pid` 0 when nothing of it runs.
+    `finished` is the end of its last start that has ended, of the year 1 when none has. `published` are its
+    ports on this host, as (address, port); `pid` 0 when nothing of it runs.
     """
 
     id: str
