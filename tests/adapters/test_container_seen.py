@@ -25,7 +25,7 @@ OOM = json.loads((Path(__file__).parent / "formats/container_oom.json").read_tex
 
 def seen(**fields: object) -> Container:
     """The recorded container, with other fields."""
-    return replace(container(OOM), **fields)  # type: ignore[arg-type]
+    return replace(container(OOM), **fields)  # type: ignore[arg-type]  # a test names the keys that matter to it
 
 
 def test_a_container_that_ran_out_of_memory() -> None:
@@ -209,7 +209,7 @@ def test_a_no_is_told_in_the_engines_words(docker: object) -> None:
 
 def launch_with(root: Path, *, env: dict[str, str] | None = None, **keys: object) -> Launch:
     """A launch whose container has these keys."""
-    made = fleet.Container(name="c", image="i", **keys)  # type: ignore[arg-type]
+    made = fleet.Container(name="c", image="i", **keys)  # type: ignore[arg-type]  # a test names the keys that matter to it
     return replace(fake_launch(root, port=8003), argv=("-m", "x"), env=env or {}, container=made)
 
 
@@ -218,7 +218,7 @@ def test_a_network_of_its_own_publishes_the_port(tmp_path: Path) -> None:
     launch = launch_with(tmp_path, network="llm", devices=("/dev/dri",), mounts=("/m:/models:ro",))
     assert launch.container is not None
     body = definition(launch, launch.container)
-    assert body["HostConfig"]["PortBindings"] == {  # type: ignore[index]
+    assert body["HostConfig"]["PortBindings"] == {  # type: ignore[index]  # a part of the API's body
         "8003/tcp": [{"HostIp": "127.0.0.1", "HostPort": "8003"}]
     }
     named = NamedContainers(api=ContainerApi(socket="/run/user/1/podman/podman.sock"), environment={})

@@ -32,7 +32,7 @@ async def rig(tmp_path: Path, docker: Docker) -> AsyncIterator[ContainerRig]:
 def keyed(launch: Launch, **keys: object) -> Launch:
     """The launch with other keys of its compose service."""
     assert launch.compose is not None
-    return replace(launch, compose=replace(launch.compose, **keys))  # type: ignore[arg-type]
+    return replace(launch, compose=replace(launch.compose, **keys))  # type: ignore[arg-type]  # a test names the keys that matter to it
 
 
 async def test_a_file_that_is_missing_is_told(rig: ContainerRig) -> None:

@@ -32,7 +32,7 @@ async def rig(tmp_path: Path, docker: Docker) -> AsyncIterator[ContainerRig]:
 def keyed(launch: Launch, **keys: object) -> Launch:
     """The launch with other keys of its container."""
     assert launch.container is not None
-    return replace(launch, container=replace(launch.container, **keys))  # type: ignore[arg-type]
+    return replace(launch, container=replace(launch.container, **keys))  # type: ignore[arg-type]  # a test names the keys that matter to it
 
 
 def inspected(rig: ContainerRig, launch: Launch, what: str) -> str:

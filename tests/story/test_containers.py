@@ -174,7 +174,7 @@ async def test_a_lease_keeps_a_container_down_and_puts_its_policy_back(
 
 
 async def test_a_container_of_an_earlier_config_is_named(real: House, rig: ContainerRig) -> None:
-    """CONF-3: a container that Hostler made and that the config has no more is named, and left running."""
+    """ENG-7: a container that Hostler made and that the config has no more is named, and left running."""
     contain(real, rig, "big")
     contain(real, rig, "other")
     await real.start()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Discriminator, Field, PlainValidator, Tag, WithJsonSchema
 
@@ -33,9 +33,11 @@ Unit = Annotated[
 Entry = Annotated[
     str, PlainValidator(matching(r"[A-Za-z0-9._-]+#[A-Za-z0-9._-]+", "a catalog entry such as qwen3-4b#32k"))
 ]
+_MOUNT: Final = r"/[^:,]*:/[^:,]*(:ro)?"
 Mount = Annotated[
     str,
-    PlainValidator(matching(r"/[^:,]*:/[^:,]*(:ro)?", "a mount as /HOST:/CONTAINER or /HOST:/CONTAINER:ro")),
+    PlainValidator(matching(_MOUNT, "a mount as /HOST:/CONTAINER or /HOST:/CONTAINER:ro")),
+    WithJsonSchema({"type": "string", "pattern": f"^{_MOUNT}$"}),
 ]
 Image = Annotated[str, PlainValidator(matching(r"[A-Za-z0-9][^\s]*", "the name of an image"))]
 
