@@ -189,7 +189,7 @@ async def test_what_its_policy_started_again_is_stopped(rig: ContainerRig) -> No
     await rig.driver.set_revival(launch, "restart: always")
     rig.crash(run)
     report = await rig.driver.wait_exit(launch, run)
-    assert report.signal == signal.SIGKILL
+    assert report.signal == signal.SIGKILL or report.hint == "its container was started anew"
 
     async def up_again() -> bool:
         found = await rig.driver.adopt(launch)
@@ -200,6 +200,22 @@ async def test_what_its_policy_started_again_is_stopped(rig: ContainerRig) -> No
     stopped = await rig.driver.stop(launch, run, timeout_s=0.5)
     assert (stopped.gone, stopped.port_free) == (True, True)
     assert await rig.driver.adopt(launch) is None
+
+
+async def test_a_container_that_fails_again_and_again_goes_down(rig: ContainerRig) -> None:
+    """ENG-6: a container that its policy starts anew each time that it fails can be stopped, and started."""
+    launch = keyed(rig.launch(), image=None)
+    name, policy = rig.named("fast"), ("--restart", "always")
+    rig.docker.cli("create", "--name", name, *policy, rig.docker.image, "sh", "-c", "exit 3")
+    run = await rig.driver.start(launch)
+    assert (await rig.driver.wait_exit(launch, run)).status in (3, None)
+    await eventually(lambda: inspected(rig, launch, ".State.Status") == "restarting", "it waits for its next")
+    again = await rig.driver.start(launch)
+    assert again != run
+    await eventually(lambda: inspected(rig, launch, ".State.Status") == "restarting", "it waits for its next")
+    stopped = await rig.driver.stop(launch, again, timeout_s=0.5)
+    assert (stopped.gone, stopped.left) == (True, ())
+    assert inspected(rig, launch, ".State.Status") == "exited"
 
 
 # ---------------------------------------------------------------- policies

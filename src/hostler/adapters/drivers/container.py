@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from hostler.adapters.drivers import container_record, container_world, http_look, ports
 from hostler.adapters.drivers.container_api import ContainerApi, Declined, LogFrames, Unanswered
-from hostler.adapters.drivers.container_end import ending, exit_of
+from hostler.adapters.drivers.container_end import call_off, ending, exit_of
 from hostler.adapters.drivers.container_find import Where, find, find_now, inspect
 from hostler.adapters.drivers.container_seen import NEVER, Container, instant, policy
 from hostler.adapters.host import process_table
@@ -84,6 +84,9 @@ class ContainerDriver:
     async def _start(self, launch: Launch) -> Run:
         try:
             seen = await find(self.api, self.maker.where(launch))
+            if seen is not None and seen.restarting:
+                await call_off(self.api, seen.id)
+                seen = await find(self.api, self.maker.where(launch))
             if seen is not None and seen.running:
                 raise EngineFailed(engine=launch.engine, why=f"the container {seen.name} runs already")
             await self.maker.bring_up(launch, seen)
