@@ -90,9 +90,6 @@ async def call_off(api: ContainerApi, id_: str) -> None:
 async def _left(api: ContainerApi, id_: str, before: Container) -> tuple[int, ...]:
     """Who of it is still there: its processes where they are seen, else what the engine says."""
     found = await inspect(api, id_)
-    if found is not None and found.restarting:
-        await call_off(api, id_)
-        found = await inspect(api, id_)
     if found is not None and found.running:
         return (found.pid,)
     deadline = asyncio.get_running_loop().time() + CALL_S
