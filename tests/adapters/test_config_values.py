@@ -95,6 +95,14 @@ HEAD = "version: 1\n"
             "engines: {a: {argv: [s], container: {name: a, »imgae: b}}}",
             "engines.a.container.imgae: nearest valid name: image",
         ),
+        (
+            "engines: {a: {driver: container, container: {name: a, mounts: [»'models:/models']}}}",
+            "engines.a.container.mounts[0]: a mount as /HOST:/CONTAINER",
+        ),
+        (
+            "engines: {a: {driver: container, container: {name: a, mounts: [»'/models:/models:rw']}}}",
+            "engines.a.container.mounts[0]: a mount as /HOST:/CONTAINER",
+        ),
         ("routes: {»'': {profiles: {p: a}}}", 'routes[""]: 1 to 256 bytes'),
         ("routes: {»../x: {profiles: {p: a}}}", 'routes["../x"]: without . or ..'),
         ("routes: {».: {profiles: {p: a}}}", 'routes["."]: without . or ..'),

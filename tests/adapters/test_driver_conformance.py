@@ -1,22 +1,48 @@
 """One suite for every Driver (ENG-2): what each of them must do, whatever is behind it."""
 
+import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from hostler.domain.engine import Readiness
+from hostler.domain.engine import Readiness, Restore
 from hostler.domain.errors import EngineFailed
+from tests.adapters.container_rigs import container_rig
 from tests.adapters.driver_conformance import MemoryRig, Rig, probe_until, process_rig, start_ready
+from tests.fakes.docker import Docker
+
+REAL = pytest.param("real", marks=pytest.mark.real)
+CONTAINER = pytest.param("container", marks=pytest.mark.real)
 
 
-@pytest.fixture(params=["memory", "fake", pytest.param("real", marks=pytest.mark.real)])
+@asynccontextmanager
+async def _rig(request: pytest.FixtureRequest, root: Path) -> AsyncIterator[Rig]:
+    """The implementation that the parameter names. A real llama-server is in the containers by name."""
+    match request.param:
+        case "memory":
+            yield MemoryRig(root=root)
+        case "container" | "compose" as kind:
+            docker: Docker = request.getfixturevalue("docker")
+            async with container_rig(root, docker, kind, real=kind == "container") as made:
+                yield made
+        case program:
+            async with process_rig(root, real=program == "real") as found:
+                yield found
+
+
+@pytest.fixture(params=["memory", "fake", REAL, CONTAINER, "compose"])
 async def rig(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Rig]:
     """Each implementation in turn."""
-    if request.param == "memory":
-        yield MemoryRig(root=tmp_path)
-        return
-    async with process_rig(tmp_path, real=request.param == "real") as found:
+    async with _rig(request, tmp_path) as found:
+        yield found
+
+
+@pytest.fixture(params=["fake", REAL, CONTAINER, "compose"])
+async def outside(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Rig]:
+    """Each implementation that starts something outside of this process."""
+    async with _rig(request, tmp_path) as found:
         yield found
 
 
@@ -157,3 +183,37 @@ async def test_memory_is_told_while_it_runs(rig: Rig) -> None:
     assert rig.driver.rss(run) is not None
     await rig.driver.stop(launch, run, timeout_s=5)
     assert rig.driver.rss(run) is None
+
+
+async def test_the_restore_in_words_brings_back_what_is_adopted(outside: Rig) -> None:
+    """ENG-2: the restore's words start the engine without its driver, which then finds it and may stop it."""
+    launch = outside.launch()
+    run = await start_ready(outside.driver, launch)
+    await outside.driver.stop(launch, run, timeout_s=5)
+    restore = outside.driver.restore(launch)
+    await _said(restore, *restore.argv)
+    again = await outside.driver.adopt(launch)
+    assert again is not None
+    assert again != run
+    probe = await probe_until(outside.driver, launch, again, Readiness.READY)
+    assert restore.model in probe.model_ids
+    assert restore.probe_url == f"{launch.url}/health"
+    if restore.stop_argv:
+        await _said(restore, *restore.stop_argv)
+        assert await outside.driver.adopt(launch) is None
+    else:
+        assert (await outside.driver.stop(launch, again, timeout_s=5)).gone
+
+
+async def _said(restore: Restore, *argv: str) -> None:
+    """Run these words in the restore's own environment, and see them succeed."""
+    done = await asyncio.create_subprocess_exec(
+        *argv,
+        env=dict(restore.env),
+        cwd=restore.cwd,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    said, _ = await done.communicate()
+    assert done.returncode == 0, said.decode()

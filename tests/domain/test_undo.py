@@ -44,6 +44,10 @@ OURS = FoundEngine(up=False, suspended_by=(LEASE,))
 ANNS = FoundEngine(up=False, suspended_by=(ANN,))
 BOTH = FoundEngine(up=False, suspended_by=(ANN, LEASE))
 DRAINED = FoundEngine(up=True, draining_by=(LEASE,))
+ALWAYS = "restart: always"
+REVIVED, KEPT_UP = FoundEngine(up=False, revival=ALWAYS), FoundEngine(up=True, revival=ALWAYS)
+OTHERWISE = FoundEngine(up=True, revival="restart: unless-stopped")
+ANNS_REVIVED = FoundEngine(up=False, suspended_by=(ANN,), revival=ALWAYS)
 FREE = FoundHold()
 MINE = FoundHold(identity="x", owner=f"lease:{LEASE}", lease=LEASE)
 BOBS = FoundHold(identity="y", owner="bob")
@@ -69,6 +73,8 @@ NOTHING = FoundNothing()
         (SUSPEND, OURS, True),
         (SUSPEND, DOWN, False),
         (SUSPEND, FoundEngine(up=True, suspended_by=(ANN,)), False),
+        (SUSPEND, ANNS_REVIVED, False),
+        (STOP, REVIVED, False),
         (STOP, DOWN, True),
         (STOP, UP, False),
         (START, UP, True),
@@ -101,6 +107,9 @@ def test_whether_a_step_is_so_already(step: Step, seen: Found, *, expected: bool
             ResumeEngine(host="crow", engine="big", start=False),
         ),
         (SUSPEND, ANNS, None),
+        (SUSPEND, ANNS_REVIVED, ResumeEngine(host="crow", engine="big", start=False)),
+        (STOP, KEPT_UP, ResumeEngine(host="crow", engine="big", start=True)),
+        (STOP, REVIVED, ResumeEngine(host="crow", engine="big", start=False)),
         (STOP, UP, START),
         (STOP, DOWN, None),
         (START, DOWN, STOP),
@@ -136,6 +145,12 @@ def test_what_puts_a_step_back(step: Step, found: Found, expected: Undo | None) 
         (SUSPEND, DOWN, DOWN, True),
         (SUSPEND, DOWN, UP, True),
         (SUSPEND, DOWN, OURS, False),
+        (SUSPEND, KEPT_UP, UP, False),
+        (SUSPEND, KEPT_UP, KEPT_UP, True),
+        (SUSPEND, KEPT_UP, OTHERWISE, True),
+        (STOP, KEPT_UP, UP, False),
+        (STOP, REVIVED, DOWN, False),
+        (STOP, REVIVED, REVIVED, True),
         (STOP, UP, UP, True),
         (STOP, UP, DOWN, False),
         (STOP, DOWN, DOWN, True),

@@ -40,12 +40,31 @@ from hostler.services.schedule_needs import NodeMemory, Remembered
 
 @dataclass
 class FakeEngine:
-    """An engine: up or down, and who keeps it so. `healthy` False: a start of it fails."""
+    """An engine: up or down, and who keeps it so. `healthy` False: a start of it fails.
+
+    `revival` is what else brings it up, `kept` what was found before `kept_by` set it to nothing.
+    """
 
     up: bool = True
     suspended_by: set[str] = field(default_factory=set)
     draining_by: set[str] = field(default_factory=set)
     healthy: bool = True
+    revival: str | None = None
+    kept: str | None = None
+    kept_by: set[str] = field(default_factory=set)
+
+    def keep_off(self, lease: str) -> None:
+        """Let nothing else bring it up."""
+        if self.revival is not None or self.kept is not None:
+            self.kept, self.revival = self.revival or self.kept, None
+            self.kept_by.add(lease)
+
+    def put_back(self, lease: str) -> None:
+        """What was found, once nobody keeps it off, unless there is another by now."""
+        if lease in self.kept_by:
+            self.kept_by.discard(lease)
+            if not self.kept_by:
+                self.revival, self.kept = self.revival or self.kept, None
 
 
 @dataclass
@@ -216,6 +235,7 @@ class FakeNode:
             suspended_by=tuple(sorted(engine.suspended_by)),
             draining_by=tuple(sorted(engine.draining_by)),
             state="ready" if engine.up else "stopped",
+            revival=engine.revival,
         )
 
     def _do(self, operation: Operation, work: Step | Undo) -> None:
@@ -232,7 +252,7 @@ class FakeNode:
             case RunCommand() | CallWebhook() | UndoCommand() | UndoWebhook():
                 self._outside(work)
             case _:
-                self._move(work, self._engine(work.engine), lease)
+                self._move(work, self._engine(work.engine), lease, as_step=operation.found is not None)
 
     def _outside(self, work: RunCommand | CallWebhook | UndoCommand | UndoWebhook) -> None:
         """Commands and webhooks: what a do and its undo have in common is the check, or the program."""
@@ -251,6 +271,8 @@ class FakeNode:
         work: DrainEngine | SuspendEngine | StopEngine | StartEngine | EndDrain | ResumeEngine,
         engine: FakeEngine,
         lease: str,
+        *,
+        as_step: bool,
     ) -> None:
         match work:
             case DrainEngine():
@@ -259,13 +281,17 @@ class FakeNode:
                 engine.draining_by.discard(lease)
             case SuspendEngine():
                 engine.suspended_by.add(lease)
+                engine.keep_off(lease)
                 self.between()
                 self._stop(engine)
             case StopEngine():
+                if as_step:
+                    engine.keep_off(lease)
                 self._stop(engine)
             case StartEngine():
                 self._start(engine)
             case ResumeEngine(start=start):
+                engine.put_back(lease)
                 engine.suspended_by.discard(lease)
                 self.between()
                 if start:
@@ -309,10 +335,11 @@ def _holds(
         case EndDrain():
             return lease not in engine.draining_by
         case SuspendEngine():
-            return lease in engine.suspended_by and not engine.up
+            return lease in engine.suspended_by and not engine.up and engine.revival is None
         case StopEngine():
             return not engine.up
         case StartEngine():
             return engine.up and engine.healthy
         case ResumeEngine(start=start):
-            return lease not in engine.suspended_by and ((engine.up and engine.healthy) or not start)
+            free = lease not in engine.suspended_by and lease not in engine.kept_by
+            return free and ((engine.up and engine.healthy) or not start)

@@ -24,6 +24,7 @@ from hostler.services.measure import Measure
 from hostler.services.needs import Driver
 from hostler.services.present import Present
 from hostler.services.requests import Requests
+from hostler.services.revivals import Revivals
 from hostler.services.starting import Starting
 from hostler.services.status import Vitals
 from hostler.services.stopping import Stopping
@@ -271,6 +272,7 @@ def engines_of(
         starting=starting,
         stopping=stopping,
         suspensions=Suspensions(files=files, clock=clock, events=events),
+        revivals=Revivals(files=files, drivers=drivers, clock=clock, events=events),
         measure=measure,
         drivers=drivers,
         clock=clock,

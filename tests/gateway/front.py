@@ -30,6 +30,7 @@ from hostler.services.lanes import InFlight, Lanes
 from hostler.services.measure import Measure
 from hostler.services.present import Present
 from hostler.services.requests import Outcome, Requests
+from hostler.services.revivals import Revivals
 from hostler.services.routes import Current, Routes
 from hostler.services.starting import Starting
 from hostler.services.stopping import Stopping
@@ -312,6 +313,7 @@ def the_engines(
         starting=starting,
         stopping=stopping,
         suspensions=Suspensions(files=files, clock=clock, events=events),
+        revivals=Revivals(files=files, drivers=drivers, clock=clock, events=events),
         measure=measure,
         drivers=drivers,
         clock=clock,

@@ -47,6 +47,7 @@ from hostler.services.lanes import InFlight, Lane, Lanes
 from hostler.services.measure import Measure
 from hostler.services.present import Present
 from hostler.services.requests import Requests
+from hostler.services.revivals import Revivals
 from hostler.services.routes import Routes, load
 from hostler.services.starting import Starting
 from hostler.services.status import DaemonFacts, Status
@@ -302,6 +303,7 @@ def orchestra(
         starting=starting,
         stopping=stopping,
         suspensions=Suspensions(files=files, clock=clock, events=queue),
+        revivals=Revivals(files=files, drivers=drivers, clock=clock, events=queue),
         measure=measure,
         drivers=drivers,
         clock=clock,

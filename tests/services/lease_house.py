@@ -39,13 +39,16 @@ class BothStores(Store, ScheduleStore, Protocol):
 
 
 def world() -> World:
-    """A host with an engine that serves, one that was cold, one that a person suspended, and two routes."""
+    """A host with an engine that serves, one that was cold, one that a person suspended, and two routes.
+
+    Three of them are brought up by something else as well.
+    """
     return World(
         engines={
-            "big": FakeEngine(),
-            "cold": FakeEngine(up=False),
+            "big": FakeEngine(revival="restart: always"),
+            "cold": FakeEngine(up=False, revival="restart: unless-stopped"),
             "resting": FakeEngine(up=False, suspended_by={"person:ann"}),
-            "coder": FakeEngine(up=False),
+            "coder": FakeEngine(up=False, revival="restart: always"),
             "small": FakeEngine(),
         },
         routes={

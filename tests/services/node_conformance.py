@@ -40,6 +40,10 @@ class Rig(Protocol):
         """A person suspends an engine that is down."""
         ...
 
+    def revived(self, name: str, revival: str) -> None:
+        """Something else brings that engine up."""
+        ...
+
     def held_by_bench(self) -> None:
         """Somebody else holds the host."""
         ...
@@ -67,6 +71,9 @@ class LocalRig:
         it = self.parts.world
         await it.engines.suspensions.add(it.lane(name), "person:ann")
 
+    def revived(self, name: str, revival: str) -> None:
+        self.parts.world.driver.revivals[EngineId(name)] = revival
+
     def held_by_bench(self) -> None:
         self.parts.world.hold.write("bench")
 
@@ -82,6 +89,9 @@ class FakeRig:
 
     async def suspended_by_ann(self, name: str) -> None:
         self.node.world.engines[name].suspended_by.add("person:ann")
+
+    def revived(self, name: str, revival: str) -> None:
+        self.node.world.engines[name].revival = revival
 
     def held_by_bench(self) -> None:
         self.node.world.hold = FoundHold(identity="bench@now", owner="bench")
@@ -126,8 +136,10 @@ class Teller:
     generation: int = 7
     numbers: count[int] = field(default_factory=count)
 
-    def operation(self, step: Step | Undo, *, id_: str | None = None) -> Operation:
-        """One operation."""
+    def operation(
+        self, step: Step | Undo, *, id_: str | None = None, found: Found | None = None
+    ) -> Operation:
+        """One operation; as a step of the plan it knows what it `found`."""
         return Operation(
             id=id_ or f"{self.lease}.{self.generation}.{next(self.numbers)}",
             lease=self.lease,
@@ -135,14 +147,15 @@ class Teller:
             covers=("pair", "mac"),
             step=step,
             deadline_s=900.0,
+            found=found,
             holder="ann",
             reason="bench",
             expires_at=None,
         )
 
-    async def do(self, step: Step | Undo) -> None:
+    async def do(self, step: Step | Undo, *, found: Found | None = None) -> None:
         """Perform it, and see that it holds."""
-        operation = self.operation(step)
+        operation = self.operation(step, found=found)
         await self.rig.wait(self.rig.node.perform(operation))
         assert await self.rig.wait(self.rig.node.verify(operation)) is None
 

@@ -15,6 +15,7 @@ from hostler.domain.errors import (
     ServingClassRefused,
     Suspended,
 )
+from hostler.domain.fleet import DriverKind
 from hostler.domain.gate import Result
 from hostler.domain.values import RESIDENCY, Cause, EngineId, ServingClass
 from tests.fakes.clock import settle
@@ -70,6 +71,16 @@ def no_program(it: World) -> None:
 
 def too_big(it: World) -> None:
     it.machine.total = 11 * GIB
+
+
+async def test_a_containers_words_are_no_program() -> None:
+    """GATE-1: the first word after a container's image is an argument, and no program that must be there."""
+    async with world(engine("a", driver=DriverKind.CONTAINER)) as it:
+        object.__setattr__(it.lane("a").launch, "argv", ("-m", "/models/x.gguf"))
+        it.machine.missing.add("-m")
+        checks = it.gate.explain(it.ask("a"))
+        launchable = next(check for check in checks if check.name == "launchable")
+        assert launchable.result is not Result.REFUSED, launchable.text
 
 
 ORDER: list[tuple[Callable[[World], None], str]] = [

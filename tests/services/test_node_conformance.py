@@ -149,6 +149,38 @@ async def test_a_stop_and_a_start(tell: Teller) -> None:
     assert await tell.see(SUSPEND) == FoundEngine(up=True, state="ready")
 
 
+@pytest.mark.parametrize("step", [SUSPEND, StopEngine(host=HOST, engine="big")])
+async def test_what_else_brings_it_up_is_off_until_the_undo(rig: Rig, tell: Teller, step: Step) -> None:
+    """ENG-2: a suspend and a stop step set a restart policy to no, and the undo puts back what was found."""
+    rig.revived("big", "restart: always")
+    found = await tell.see(step)
+    assert found == FoundEngine(up=True, state="ready", revival="restart: always")
+    await tell.do(step, found=found)
+    seen = await tell.see(step)
+    assert isinstance(seen, FoundEngine)
+    assert (seen.up, seen.revival) == (False, None)
+    await tell.do(RESUME)
+    assert await tell.see(step) == found
+
+
+async def test_a_policy_that_somebody_set_meanwhile_stays(rig: Rig, tell: Teller) -> None:
+    """ENG-2, LEASE-11: an undo puts a restart policy back only where none has been set since."""
+    rig.revived("big", "restart: always")
+    await tell.do(SUSPEND)
+    rig.revived("big", "restart: unless-stopped")
+    await tell.do(RESUME)
+    seen = await tell.see(SUSPEND)
+    assert isinstance(seen, FoundEngine)
+    assert seen.revival == "restart: unless-stopped"
+
+
+async def test_a_stop_that_is_an_undo_leaves_the_policy(rig: Rig, tell: Teller) -> None:
+    """ENG-2, LEASE-10: what a lease started is stopped at its end, and its restart policy is not touched."""
+    rig.revived("big", "restart: always")
+    await tell.do(StopEngine(host=HOST, engine="big"))
+    assert await tell.see(SUSPEND) == FoundEngine(up=False, state="stopped", revival="restart: always")
+
+
 async def test_what_is_so_already_is_no_fault(tell: Teller) -> None:
     """NODE-1: every step may be told anew, under another id, and holds still."""
     for step in (HOLD, AWAY, SUSPEND, SUSPEND, AWAY, HOLD, RESUME, RESUME, BACK, UNHOLD, UNHOLD):

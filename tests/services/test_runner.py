@@ -105,7 +105,7 @@ async def test_a_route_takes_two_steps_to_what_the_lease_starts() -> None:
     assert house.node.log == [
         "route chat to away on crow",
         "stop coder",
-        "start big",
+        "resume big",
         "route chat to local on crow",
         "remove the hold of crow",
     ]

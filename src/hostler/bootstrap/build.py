@@ -59,6 +59,7 @@ from hostler.services.node import LocalNode
 from hostler.services.observe import Observer
 from hostler.services.present import Present
 from hostler.services.requests import Requests
+from hostler.services.revivals import Revivals
 from hostler.services.routes import Routes
 from hostler.services.starting import Starting
 from hostler.services.status import DaemonFacts, Status, Vitals
@@ -293,6 +294,7 @@ def _engines(ground: Ground, world: World, holds: Holds, guard: Guard) -> Engine
         starting=starting,
         stopping=stopping,
         suspensions=Suspensions(files=world.files, clock=world.clock, events=world.events),
+        revivals=Revivals(files=world.files, drivers=world.drivers, clock=world.clock, events=world.events),
         measure=measure,
         drivers=world.drivers,
         clock=world.clock,

@@ -10,6 +10,12 @@ import structlog
 
 from hostler.adapters.config.paths import Paths
 from hostler.adapters.drivers import run_record, transient
+from hostler.adapters.drivers.compose import ComposeServices
+from hostler.adapters.drivers.container import ContainerDriver
+from hostler.adapters.drivers.container_api import Declined, Unanswered, api_of
+from hostler.adapters.drivers.container_find import labelled
+from hostler.adapters.drivers.container_made import NamedContainers
+from hostler.adapters.drivers.container_seen import ENGINE_LABEL
 from hostler.adapters.drivers.external import ExternalDriver
 from hostler.adapters.drivers.process import ProcessDriver
 from hostler.adapters.host import process_table
@@ -27,7 +33,7 @@ from hostler.services.present import Present
 
 PORTS = "ports"
 """`ports.json`: what engines with `port: auto` were given, kept so that a restart finds them again."""
-BUILT = (DriverKind.PROCESS, DriverKind.EXTERNAL)
+BUILT = (DriverKind.PROCESS, DriverKind.CONTAINER, DriverKind.COMPOSE, DriverKind.EXTERNAL)
 """Drivers that this version has."""
 
 
@@ -50,8 +56,13 @@ def drivers_of(env: Mapping[str, str], config: Present) -> Mapping[str, Driver]:
         return None if engine is None else engine.key
 
     units = transient.manager(uid=os.geteuid(), runtime_dir=env.get("XDG_RUNTIME_DIR"))
+    api = api_of(env)
+    named = NamedContainers(api=api, environment=env)
+    services = ComposeServices(api=api, environment=env)
     drivers: dict[str, Driver] = {
         DriverKind.PROCESS: ProcessDriver(environment=env, units=units),
+        DriverKind.CONTAINER: ContainerDriver(api=api, maker=named),
+        DriverKind.COMPOSE: ContainerDriver(api=api, maker=services),
         DriverKind.EXTERNAL: ExternalDriver(key=key),
     }
     return frozen(drivers)
@@ -117,6 +128,33 @@ def strays(fleet: Fleet, paths: Paths) -> tuple[str, ...]:
                 f"{directory.name} still runs (pid {run.pid}, port {run.port}) and is not in the config:"
                 f" put it back and `hostler stop {directory.name}`,"
                 f" or end its supervisor, pid {run.supervisor_pid}"
+            )
+    return tuple(found)
+
+
+def stray_containers(fleet: Fleet, env: Mapping[str, str]) -> tuple[str, ...]:
+    """A sentence for each container that we made, that runs, and that this config names no more (CONF-3).
+
+    Where the container engine cannot be asked nothing is said: then nothing is known.
+    """
+    try:
+        rows = labelled(api_of(env), ENGINE_LABEL)
+    except (Unanswered, Declined):
+        return ()
+    made = {
+        (str(it.id), it.container.name)
+        for it in fleet.local_engines()
+        if it.driver is DriverKind.CONTAINER and it.container is not None
+    }
+    found = []
+    for row in rows:
+        labels, names = row.get("Labels"), row.get("Names")
+        engine = labels.get(ENGINE_LABEL) if isinstance(labels, dict) else None
+        name = str(names[0]).removeprefix("/") if isinstance(names, list) and names else str(row.get("Id"))
+        if (str(engine), name) not in made:
+            found.append(
+                f"{engine} still runs (container {name}) and is not in the config:"
+                f" put it back and `hostler stop {engine}`, or `docker stop {name}`"
             )
     return tuple(found)
 

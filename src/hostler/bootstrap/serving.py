@@ -25,7 +25,7 @@ from hostler.adapters.hold_path import resolve
 from hostler.adapters.keys_file import kept_keys, local_key
 from hostler.adapters.state_files import DirectoryStateFiles, make_private
 from hostler.bootstrap.build import build
-from hostler.bootstrap.engines import strays
+from hostler.bootstrap.engines import stray_containers, strays
 from hostler.bootstrap.ground import Ground
 from hostler.bootstrap.place import bound, listen_on
 from hostler.bootstrap.speech import speech
@@ -79,7 +79,12 @@ class Serving:
             lock=lock,
             disabled=disabled,
             speech=said,
-            warnings=(*place.warnings, *_unread(paths), *strays(fleet, paths)),
+            warnings=(
+                *place.warnings,
+                *_unread(paths),
+                *strays(fleet, paths),
+                *stray_containers(fleet, self.env),
+            ),
         )
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_run(ground))

@@ -30,6 +30,8 @@ TYPES: Final[Mapping[str, str]] = frozen(
         "engine_cleared": "A failed engine may be tried again.",
         "engine_suspended": "A person suspended an engine.",
         "engine_resumed": "A person let a suspended engine start again.",
+        "revival_off": "What else brings an engine up, such as a restart policy, was switched off.",
+        "revival_back": "What else brought an engine up does so again.",
         "engine_measured": "What an engine really took was recorded.",
         "start_refused": "The gate refused a start.",
         "evicted": "An engine was stopped to make room for another.",

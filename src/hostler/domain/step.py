@@ -51,7 +51,10 @@ class SuspendEngine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopEngine:
-    """Stop `engine`; the guard keeps others from starting it while leased (LEASE-15)."""
+    """Stop `engine`; the guard keeps others from starting it while leased (LEASE-15).
+
+    As a step it also lets nothing else bring it up; as an undo it leaves that as it is.
+    """
 
     host: str
     engine: str
@@ -118,12 +121,16 @@ class FoundRoute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundEngine:
-    """An engine: whether it is up (ready, or draining), who suspended it, who keeps it draining."""
+    """An engine: whether it is up (ready, or draining), who suspended it, who keeps it draining.
+
+    `revival` is what else brings it up, such as `restart: always`; None when nothing does (ENG-2).
+    """
 
     up: bool
     suspended_by: tuple[str, ...] = ()
     draining_by: tuple[str, ...] = ()
     state: str = ""
+    revival: str | None = None
     kind: Literal["engine"] = "engine"
 
 
@@ -164,7 +171,10 @@ class EndDrain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeEngine:
-    """Take away the lease's suspension of `engine`; with `start` start it and see it serve as itself."""
+    """Take away the lease's suspension of `engine`, and put back what else brings it up.
+
+    With `start` start it and see it serve as itself.
+    """
 
     host: str
     engine: str

@@ -37,7 +37,8 @@ from hostler.domain.step import (
 def holds_true(step: Step, seen: Found, *, lease: str) -> bool:
     """Whether what is seen is what `step` wants, whoever made it so: then nothing is done (R18, R19).
 
-    A suspended engine that is down needs no drain. Of a webhook nothing can be seen: it is always called.
+    A suspended engine that is down needs no drain. One that something else brings up again is neither
+    suspended nor stopped for good (ENG-2). Of a webhook nothing can be seen: it is always called.
     """
     match step, seen:
         case HoldHost(), FoundHold():
@@ -47,9 +48,9 @@ def holds_true(step: Step, seen: Found, *, lease: str) -> bool:
         case DrainEngine(), FoundEngine():
             return lease in seen.draining_by or _put_away(seen)
         case SuspendEngine(), FoundEngine():
-            return _put_away(seen)
+            return _put_away(seen) and seen.revival is None
         case StopEngine(), FoundEngine():
-            return not seen.up
+            return not seen.up and seen.revival is None
         case StartEngine(), FoundEngine():
             return seen.up
         case RunCommand(), FoundCommand():
@@ -81,10 +82,12 @@ def inverse(step: Step, found: Found) -> Undo | None:  # noqa: PLR0911, C901 - o
         case DrainEngine(host=host, engine=engine), FoundEngine():
             return None if _put_away(found) else EndDrain(host=host, engine=engine)
         case SuspendEngine(host=host, engine=engine), FoundEngine():
-            if _put_away(found):
+            if _put_away(found) and found.revival is None:
                 return None
             return ResumeEngine(host=host, engine=engine, start=found.up and not found.suspended_by)
         case StopEngine(host=host, engine=engine), FoundEngine():
+            if found.revival is not None:
+                return ResumeEngine(host=host, engine=engine, start=found.up)
             return StartEngine(host=host, engine=engine) if found.up else None
         case StartEngine(host=host, engine=engine), FoundEngine():
             return None if found.up else StopEngine(host=host, engine=engine)
@@ -111,9 +114,9 @@ def is_back(step: Step, found: Found, seen: Found, *, lease: str) -> bool:
             return lease not in seen.draining_by
         case SuspendEngine(), FoundEngine(), FoundEngine():
             owes_a_start = found.up and not found.suspended_by
-            return lease not in seen.suspended_by and (seen.up or not owes_a_start)
+            return lease not in seen.suspended_by and (seen.up or not owes_a_start) and _revived(found, seen)
         case StopEngine(), FoundEngine(), FoundEngine():
-            return seen.up or not found.up
+            return (seen.up or not found.up) and _revived(found, seen)
         case StartEngine(), FoundEngine(), FoundEngine():
             return not seen.up or found.up
         case RunCommand(), FoundCommand(), FoundCommand():
@@ -176,6 +179,11 @@ def _shown(name: str, engine: FoundEngine | None) -> str:
 def _put_away(engine: FoundEngine) -> bool:
     """Suspended by somebody, and down: there is nothing to drain, stop or suspend."""
     return bool(engine.suspended_by) and not engine.up
+
+
+def _revived(found: FoundEngine, seen: FoundEngine) -> bool:
+    """Whether something brings it up as it did before. Another policy by now is somebody's own, and stays."""
+    return found.revival is None or seen.revival is not None
 
 
 def _misfit(step: Step, seen: Found) -> ValueError:

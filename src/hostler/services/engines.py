@@ -15,12 +15,13 @@ from hostler.domain.engine import (
     Failed,
     Found,
     Readiness,
+    Run,
     State,
     Stopped,
     judge,
 )
 from hostler.domain.errors import EngineFailed, OrchestrationDisabled
-from hostler.domain.gate import Ask, Check, Result
+from hostler.domain.gate import Ask, Check, Result, personal
 from hostler.domain.holding import ENGINE
 from hostler.domain.start_policy import leaves_failed_in
 from hostler.domain.values import Requester
@@ -28,6 +29,7 @@ from hostler.services.gate import Gate
 from hostler.services.lanes import Lane, Lanes, heard
 from hostler.services.measure import Measure
 from hostler.services.needs import Clock, Driver
+from hostler.services.revivals import Revivals
 from hostler.services.starting import BY_HAND, Starting
 from hostler.services.stopping import DRAIN_S, Stopping
 from hostler.services.suspensions import UNREADABLE, Suspensions
@@ -45,6 +47,7 @@ class Engines:
     starting: Starting
     stopping: Stopping
     suspensions: Suspensions
+    revivals: Revivals
     measure: Measure
     drivers: Mapping[str, Driver]
     clock: Clock
@@ -94,7 +97,8 @@ class Engines:
     async def suspend(self, engine: str, by: Requester, *, timeout_s: float = DRAIN_S) -> None:
         """Keep it stopped until `resume`, across restarts: recorded first, then stopped (NODE-5).
 
-        Goes on when the caller leaves. Refuses as `stop`, and `store_full` before anything is stopped.
+        Nothing else brings it up meanwhile either (ENG-2). Goes on when the caller leaves. Refuses as `stop`,
+        and `store_full` before anything is stopped.
         """
         lane = self.lanes.get(engine)
         self._ours(lane, by)
@@ -102,11 +106,13 @@ class Engines:
 
     async def _suspend(self, lane: Lane, by: Requester, timeout_s: float) -> None:
         await self.suspensions.add(lane, person(by))
+        await self.revivals.keep_off(lane, person(by))
         await self._stop(lane, by, timeout_s=timeout_s, now=False)
 
     async def resume(self, engine: str, by: Requester) -> None:
         """Take away the suspensions of people, and let a draining engine take requests again.
 
+        What else brought it up before does so again; refuses `engine_failed` when that cannot be put back.
         Nobody's lease has the engine here, or the guard refuses: what a lease that is over left goes as well.
         """
         lane = self.lanes.get(engine)
@@ -115,8 +121,12 @@ class Engines:
         self.stopping.undrain(lane, by=BY_HAND, actor=by.tag())
 
     async def _resume(self, lane: Lane, by: Requester) -> None:
+        free = self.gate.guard.holding(ENGINE, lane.engine.id) is None
+        for owner in await self.revivals.owners(lane):
+            if free or personal(owner):
+                await self.revivals.put_back(lane, owner)
         await self.suspensions.remove(lane, person(by))
-        if self.gate.guard.holding(ENGINE, lane.engine.id) is None:
+        if free:
             for owner in lane.suspended_by:
                 await self.suspensions.remove(lane, person(by), owner)
 
@@ -162,7 +172,7 @@ class Engines:
         try:
             self.suspensions.recall(lane)
             self.measure.recall(lane)
-            run = await self.drivers[lane.launch.driver].adopt(lane.launch)
+            run = await self._found_running(lane)
             if run is None or lane.state not in (State.STOPPED, State.FAILED):
                 return
             lane.run = run
@@ -173,6 +183,18 @@ class Engines:
         await self._first_look(lane)
         if lane.suspended_by not in ((), (UNREADABLE,)) and self.gate.orchestration_off() is None:
             await self.stopping.stop(lane, actor="daemon", why=f"suspended by {', '.join(lane.suspended_by)}")
+
+    async def _found_running(self, lane: Lane) -> Run | None:
+        """Its run. One that cannot be asked about is FAILED: that it is stopped was not seen."""
+        try:
+            if self.gate.orchestration_off() is None:
+                await self.revivals.keep_still_off(lane)
+            return await self.drivers[lane.launch.driver].adopt(lane.launch)
+        except EngineFailed as failure:
+            if lane.state is State.STOPPED:
+                at = self.clock.now()
+                self.lanes.move(lane, Failed(engine=lane.engine.id, at=at, why=failure.why))
+            return None
 
     async def _first_look(self, lane: Lane) -> None:
         driver = self.drivers[lane.launch.driver]

@@ -99,7 +99,9 @@ class Gate:
     def _cheap(self, lane: Lane) -> Facts:
         engine = lane.engine
         missing = [name for name in engine.files if self.models.size(name) is None]
-        program = lane.launch.argv[0] if lane.launch.argv else None
+        # What stands first in a container's words is an argument, and its program is in the image.
+        words = lane.launch.argv if engine.driver is DriverKind.PROCESS else ()
+        program = words[0] if words else None
         if program is not None and not self.programs.exists(program, lane.launch.env, lane.launch.cwd):
             missing.append(program)
         need = self.need(lane)

@@ -163,8 +163,9 @@ def last_lines(driver: Driver, lane: Lane) -> tuple[str, ...]:
     """The engine's last words (ENG-3); a log that cannot be read has none."""
     try:
         return tuple(driver.tail(lane.launch, LOG_LINES))
-    except OSError as error:
-        return (f"(the log cannot be read: {error.strerror or error})",)
+    except (OSError, Refusal) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        return (f"(the log cannot be read: {why or error})",)
 
 
 async def _whole(work: Coroutine[object, object, None]) -> None:

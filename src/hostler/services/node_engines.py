@@ -67,6 +67,7 @@ class NodeEngines:
             suspended_by=lane.suspended_by,
             draining_by=tuple(sorted(lane.drains)),
             state=lane.state.value,
+            revival=await self.engines.revivals.found(lane),
         )
 
     async def perform(self, operation: Operation, step: EngineWork) -> None:
@@ -78,8 +79,11 @@ class NodeEngines:
                 await self._drain(operation, lane, drain_s)
             case SuspendEngine(memory_back=memory_back):
                 await self.engines.suspensions.add(lane, operation.lease)
+                await self.engines.revivals.keep_off(lane, operation.lease)
                 await self._down(operation, lane, memory_back=memory_back)
             case StopEngine(memory_back=memory_back):
+                if _stays_down(operation):
+                    await self.engines.revivals.keep_off(lane, operation.lease)
                 await self._stop(operation, lane, memory_back=memory_back)
             case StartEngine():
                 await self._start(operation, lane)
@@ -95,17 +99,15 @@ class NodeEngines:
         match step:
             case DrainEngine():
                 return _not_drained(lane, operation.lease)
-            case SuspendEngine(memory_back=memory_back):
-                if operation.lease not in lane.suspended_by:
-                    return f"{step.engine} is not suspended by the lease"
-                return _not_down(lane, memory_back=memory_back)
-            case StopEngine(memory_back=memory_back):
-                return _not_down(lane, memory_back=memory_back)
+            case SuspendEngine() | StopEngine():
+                return await self._not_away(operation, lane, step)
             case StartEngine():
                 return await self.proving.look(lane)
             case ResumeEngine(start=start):
                 if operation.lease in lane.suspended_by:
                     return f"{step.engine} is still suspended by the lease"
+                if operation.lease in await self.engines.revivals.owners(lane):
+                    return f"what else brings {step.engine} up is not put back"
                 return await self.proving.look(lane) if start and not lane.suspended_by else None
             case EndDrain():
                 return "the lease still drains it" if operation.lease in lane.drains else None
@@ -174,6 +176,7 @@ class NodeEngines:
 
     async def _resume(self, operation: Operation, lane: Lane, *, start: bool) -> None:
         """Take away the lease's own suspension only; what somebody else suspended stays so (R29, NODE-5)."""
+        await self.engines.revivals.put_back(lane, operation.lease)
         await self.engines.suspensions.remove(lane, _actor(operation), owner=operation.lease)
         if start and not lane.suspended_by:
             await self._start(operation, lane)
@@ -196,9 +199,30 @@ class NodeEngines:
         self.engines.gate.startable(lane)
         return lane
 
+    async def _not_away(
+        self, operation: Operation, lane: Lane, step: SuspendEngine | StopEngine
+    ) -> str | None:
+        """Why it does not count as suspended or stopped, None when it does."""
+        if isinstance(step, SuspendEngine) and operation.lease not in lane.suspended_by:
+            return f"{step.engine} is not suspended by the lease"
+        seen = _not_down(lane, memory_back=step.memory_back)
+        if seen is None and (isinstance(step, SuspendEngine) or _stays_down(operation)):
+            return await self._revived(lane)
+        return seen
+
+    async def _revived(self, lane: Lane) -> str | None:
+        """What else would bring it up, None when nothing does."""
+        revival = await self.engines.revivals.found(lane)
+        return None if revival is None else f"{lane.engine.id} is brought up by something else: {revival}"
+
     async def _known(self, lane: Lane, within_s: float) -> None:
         deadline = self.engines.clock.elapsed() + within_s
         await self.engines.lanes.until(lane, deadline, lambda it: it.known and it.state is not State.UNKNOWN)
+
+
+def _stays_down(operation: Operation) -> bool:
+    """Whether a stop is a step, which knows what it found; as an undo it ends what the lease started."""
+    return operation.found is not None
 
 
 def _actor(operation: Operation) -> str:

@@ -28,6 +28,8 @@ YOUNG_S: Final = 120.0
 """An engine that fails within this of becoming ready counts as failing again, not anew."""
 WATCHDOG: Final = "watchdog"
 
+_STARTED_BY_OTHERS: Final = (DriverKind.CONTAINER, DriverKind.COMPOSE)
+"""Drivers of what other programs start as well: one that was stopped is looked for now and then (ENG-2)."""
 _SERVING = (State.READY, State.DRAINING)
 
 
@@ -64,7 +66,7 @@ class Probing:
             self.errands.begin(self.look_outside(lane))
         elif lane.state in _SERVING:
             self.errands.begin(self.look(lane))
-        elif off and lane.state in (State.STOPPED, State.FAILED):
+        elif lane.state in (State.STOPPED, State.FAILED) and (off or _may_be_up(lane)):
             # Nothing is started here; another may have started it, and consuming works (GATE-4).
             self.errands.begin(self.engines.adopt(lane))
         else:
@@ -188,3 +190,9 @@ class Probing:
         if busy and lane.ready:
             lane.used = max(lane.used, self.clock.elapsed())
         lane.activity = seen
+
+
+def _may_be_up(lane: Lane) -> bool:
+    """Whether something else may have started it: a restart policy, or a person at the container engine."""
+    begun = lane.starting is not None and not lane.starting.done()
+    return lane.engine.driver in _STARTED_BY_OTHERS and lane.run is None and not begun

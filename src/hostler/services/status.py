@@ -196,7 +196,7 @@ class Status:
             task=engine.task.value,
             url=lane.launch.url,
             port=lane.launch.port,
-            pid=None if lane.run is None else lane.run.pid,
+            pid=(lane.run.pid or None) if lane.run is not None else None,
             in_flight=len(lane.requests),
             waiting=lane.waiters,
             idle_s=round(self.clock.elapsed() - lane.used) if idle else None,

@@ -65,6 +65,12 @@ def in_the_way(address: str, port: int, root: Path = process_table.PROC) -> tupl
     return tuple(one for one in listeners(port, root) if _overlaps(wanted, one.address))
 
 
+def overlaps(address: str, published: str) -> bool:
+    """Whether a listener on `published` (empty: everywhere) is reached at `address`."""
+    wanted = _addresses(address)
+    return any(_overlaps(wanted, one) for one in _addresses(published or "::"))
+
+
 def _addresses(address: str) -> tuple[Address, ...]:
     """What a name means; one that cannot be told means the wildcard, which overlaps everything."""
     if address == "localhost":

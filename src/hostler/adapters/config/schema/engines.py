@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Discriminator, Field, PlainValidator, Tag, WithJsonSchema
 
@@ -32,6 +32,12 @@ Unit = Annotated[
 ]
 Entry = Annotated[
     str, PlainValidator(matching(r"[A-Za-z0-9._-]+#[A-Za-z0-9._-]+", "a catalog entry such as qwen3-4b#32k"))
+]
+_MOUNT: Final = r"/[^:,]*:/[^:,]*(:ro)?"
+Mount = Annotated[
+    str,
+    PlainValidator(matching(_MOUNT, "a mount as /HOST:/CONTAINER or /HOST:/CONTAINER:ro")),
+    WithJsonSchema({"type": "string", "pattern": f"^{_MOUNT}$"}),
 ]
 Image = Annotated[str, PlainValidator(matching(r"[A-Za-z0-9][^\s]*", "the name of an image"))]
 
@@ -65,7 +71,7 @@ class ContainerKeys(Strict):
     """Its network."""
     devices: list[AbsolutePath] = Field(default_factory=list)
     """Devices passed in, such as /dev/dri."""
-    mounts: list[Line] = Field(default_factory=list)
+    mounts: list[Mount] = Field(default_factory=list)
     """Mounts as HOST:CONTAINER or HOST:CONTAINER:ro, both absolute."""
     memory_limit: Size | None = None
     """The container's own limit."""
