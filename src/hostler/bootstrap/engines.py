@@ -12,6 +12,7 @@ from hostler.adapters.config.paths import Paths
 from hostler.adapters.drivers import run_record, transient
 from hostler.adapters.drivers.external import ExternalDriver
 from hostler.adapters.drivers.process import ProcessDriver
+from hostler.adapters.drivers.systemd import SystemdDriver
 from hostler.adapters.host import process_table
 from hostler.adapters.models_dir import ModelsDir
 from hostler.adapters.state_files import DirectoryStateFiles
@@ -26,7 +27,7 @@ from hostler.services.needs import Driver
 
 PORTS = "ports"
 """`ports.json`: what engines with `port: auto` were given, kept so that a restart finds them again."""
-BUILT = (DriverKind.PROCESS, DriverKind.EXTERNAL)
+BUILT = (DriverKind.PROCESS, DriverKind.SYSTEMD, DriverKind.EXTERNAL)
 """Drivers that this version has."""
 
 
@@ -46,6 +47,7 @@ def drivers_of(env: Mapping[str, str]) -> Mapping[str, Driver]:
     units = transient.manager(uid=os.geteuid(), runtime_dir=env.get("XDG_RUNTIME_DIR"))
     drivers: dict[str, Driver] = {
         DriverKind.PROCESS: ProcessDriver(environment=env, units=units),
+        DriverKind.SYSTEMD: SystemdDriver(environment=env),
         DriverKind.EXTERNAL: ExternalDriver(),
     }
     return frozen(drivers)
