@@ -48,7 +48,13 @@ class Lock:
         self.released = True
 
 
-def daemon(it: World, announce: Callable[[], None], retract: Callable[[], None]) -> Daemon:
+def nobody() -> None:
+    """Nobody asked to be told."""
+
+
+def daemon(
+    it: World, announce: Callable[[], None], retract: Callable[[], None], ready: Callable[[], None] = nobody
+) -> Daemon:
     def bug(error: BaseException) -> str:
         it.bugs.append(error)
         return "err_1"
@@ -69,6 +75,7 @@ def daemon(it: World, announce: Callable[[], None], retract: Callable[[], None])
         clock=it.clock,
         vitals=it.watch.vitals,
         announce=announce,
+        ready=ready,
         retract=retract,
         close=lambda: None,
         bug=bug,

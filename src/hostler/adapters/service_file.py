@@ -15,17 +15,20 @@ from hostler.domain.fleet import frozen
 
 UNIT: Final = "hostler.service"
 MARK: Final = "# Written by `hostler service install`; an edited one is not replaced. sha256 "
-STOP_MARGIN_S: Final = 30.0
-"""What an orderly end needs beside `node.shutdown`: error frames, the last events, the lock."""
+WRONG_CONFIG: Final = 78
+"""The exit code of a config with errors: starting again would not mend it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """What the unit is made of. `argv` is the daemon's, `env` what it finds its places by."""
+    """What the unit is made of. `argv` is the daemon's, `env` what it finds its places by.
+
+    `stop_s` is how long its end may take. `system`: for the machine's manager, with a state directory there.
+    """
 
     argv: tuple[str, ...]
-    wanted_by: str
-    shutdown_s: float
+    stop_s: float
+    system: bool
     env: Mapping[str, str] = field(default_factory=lambda: frozen({}))
 
     def text(self) -> str:
@@ -34,29 +37,24 @@ class Service:
         KillMode=process: only the daemon is ended, engines outlive its restart. Type=notify: a start
         returns when it serves.
         """
-        return marked(
-            "\n".join(
-                [
-                    "[Unit]",
-                    "Description=Hostler, which looks after the inference engines of this host",
-                    "After=network.target",
-                    "",
-                    "[Service]",
-                    "Type=notify",
-                    "NotifyAccess=main",
-                    f"ExecStart={command(self.argv)}",
-                    *(f"Environment={word(f'{name}={value}')}" for name, value in self.env.items()),
-                    "KillMode=process",
-                    f"TimeoutStopSec={self.shutdown_s + STOP_MARGIN_S:g}",
-                    "Restart=on-failure",
-                    "RestartSec=1",
-                    "",
-                    "[Install]",
-                    f"WantedBy={self.wanted_by}",
-                    "",
-                ]
-            )
-        )
+        service = [
+            "Type=notify",
+            "NotifyAccess=main",
+            f"ExecStart={command(self.argv)}",
+            *(f"Environment={word(f'{name}={value}')}" for name, value in self.env.items()),
+            "KillMode=process",
+            f"TimeoutStopSec={self.stop_s:g}",
+            "Restart=on-failure",
+            "RestartSec=1",
+            f"RestartPreventExitStatus={WRONG_CONFIG}",
+        ]
+        lines = ["[Unit]", "Description=Hostler, which looks after the inference engines of this host"]
+        if self.system:
+            lines += ["After=network.target"]
+            service += ["StateDirectory=hostler", "StateDirectoryMode=0700"]
+        wanted_by = "multi-user.target" if self.system else "default.target"
+        lines += ["", "[Service]", *service, "", "[Install]", f"WantedBy={wanted_by}", ""]
+        return marked("\n".join(lines))
 
 
 def command(argv: Sequence[str]) -> str:
