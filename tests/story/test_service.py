@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hostler.adapters.service_file import UNIT
+from hostler.adapters.service_file import UNIT, command, word
 from tests.fakes.fake_engine import eventually
 from tests.fakes.user_manager import UserManager
 from tests.story.house import Done, House, alive, house
@@ -118,6 +118,30 @@ async def test_a_killed_daemon_is_started_again(real_service: Service) -> None:
     assert await served_by(real_service) == engine
 
 
+@pytest.mark.real
+async def test_a_unit_as_an_engine(real_service: Service, tmp_path: Path) -> None:
+    """ENG-2, ENG-7, ENG-12: a request starts a unit, a new daemon adopts it, a stop ends it; it has a log."""
+    it, manager, name = real_service.house, real_service.manager, f"{tmp_path.name}.service"
+    port, file = it.add("sleek"), tmp_path / "sleek.gguf"
+    argv = (one.format(address="127.0.0.1", port=port) for one in it.program.argv(file, "sleek"))
+    lines = [f"Environment={word(f'{key}={value}')}" for key, value in it.program.env.items()]
+    manager.write(name, "\n".join(["[Service]", f"ExecStart={command(tuple(argv))}", *lines, ""]))
+    it.engines["sleek"] = {"driver": "systemd", "unit": name, "port": port, "memory": "64 MiB"}
+    await real_service.install()
+    answer = await it.chat("sleek", max_tokens=4)
+    assert answer.json()["choices"][0]["message"]["content"].startswith("I am"), real_service.said()
+    engine = await it.pid("sleek")
+    assert str(engine) == manager.systemctl("show", "--property=MainPID", "--value", name).strip()
+    manager.systemctl("restart", UNIT)
+    assert (await it.chat("sleek", max_tokens=2)).status_code == 200
+    assert await it.pid("sleek") == engine
+    assert "stop processing" in await it.told("logs", "sleek", "-n", "100")
+    assert f"sleek (unit {name})" in (await real_service.command("uninstall", "--dry-run")).out
+    await it.told("stop", "sleek")
+    assert manager.systemctl("show", "--property=ActiveState", "--value", name).strip() == "inactive"
+    (manager.units / name).unlink()
+
+
 async def test_an_install_returns_when_it_serves(service: Service) -> None:
     """INTERFACE-1: `service install` enables the unit and returns once it serves, in its own places."""
     said = await service.install()
@@ -130,7 +154,7 @@ async def test_an_install_returns_when_it_serves(service: Service) -> None:
 
 
 async def test_an_install_again_disturbs_nothing(service: Service) -> None:
-    """INTERFACE-1: an install again changes nothing while config and places are the same, else it restarts."""
+    """INTERFACE-1: an install again changes nothing, unless its text is another: then the daemon restarts."""
     await service.install()
     first = service.pid
     assert "nothing was changed" in await service.install()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
@@ -94,16 +95,17 @@ class SystemdDriver:
             before = await self._unit(launch)
             self._startable(launch, before)
             manager, name = self._manager(launch), _name(launch)
-            if before.active == "failed":
-                # Its own count of failed starts would stand in the way: the back-off is ours (ENG-3).
+            with contextlib.suppress(Unanswered):  # A unit that was not up yet has nothing to be reset.
+                # Its own count of starts would stand in the way: the back-off is ours (ENG-3).
                 await manager.ask("reset-failed", "--", name)
             await manager.ask("start", "--no-block", "--", name)
             after = await self._begun(launch, before.invocation)
+            if after.lives:
+                return self._run(launch, after)
+            await manager.ask("stop", "--no-block", "--", name)
         except Unanswered as no:
             raise NotLaunchable(engine=launch.engine, why=no.why, fix=no.fix) from no
-        if not after.lives:
-            raise EngineFailed(engine=launch.engine, why=f"its unit {name} {after.ended()} at once")
-        return self._run(launch, after)
+        raise EngineFailed(engine=launch.engine, why=f"its unit {name} {after.ended()} at once")
 
     def _startable(self, launch: Launch, unit: Unit) -> None:
         name, call = _name(launch), f"systemctl --{launch.scope}"
@@ -169,20 +171,26 @@ class SystemdDriver:
 
     async def probe(self, launch: Launch, run: Run | None) -> Probe:
         """One look: no inference, no waking. Never raises; takes at most 3 s."""
-        alive = run is not None and await self._alive(launch, run)
+        ended = "" if run is None else await self._ended(launch, run)
+        alive = run is not None and ended is None
         pids = await asyncio.to_thread(self._pids, run) if run is not None and alive else ()
         family = Family(alive=alive, pids=tuple(pids))
-        return await self.looks.look(launch, lambda: family, lambda: "")
+        return await self.looks.look(launch, lambda: family, lambda: ended or "")
 
-    async def _alive(self, launch: Launch, run: Run) -> bool:
-        """By its main process, else (it has none, or another by now) by what the manager says."""
+    async def _ended(self, launch: Launch, run: Run) -> str | None:
+        """None while it lives, else how it ended: `; it exited with status 3`.
+
+        By its main process, else (it has none, or another by now) by what the manager says.
+        """
         if run.pid and process_table.alive(run.pid, run.start_ticks):
-            return True
+            return None
         try:
             unit = await self._unit(launch, timeout_s=LOOK_S)
-        except Unanswered:
-            return False
-        return unit.lives and unit.invocation == run.identity
+        except Unanswered as no:
+            return f"; {no.why}"
+        if unit.invocation != run.identity:
+            return "; it has ended"
+        return None if unit.lives else f"; it {unit.ended()}"
 
     async def wait_exit(self, launch: Launch, run: Run) -> ExitReport:
         """Return when that run has ended, whoever ended it."""
@@ -335,10 +343,11 @@ class SystemdDriver:
                 await manager.ask("enable", *runtime, "--", name)
             elif unit.file_state in ENABLED:
                 runtime = ("--runtime",) if unit.file_state == "enabled-runtime" else ()
+                behind = await asyncio.to_thread(os.path.realpath, unit.file)
                 await manager.ask("disable", *runtime, "--", name)
                 if (await self._unit(launch)).load == "not-found":
                     # A unit that is only linked loses its link too, and could not be enabled again.
-                    await manager.ask("link", *runtime, "--", unit.file)
+                    await manager.ask("link", *runtime, "--", behind)
         except Unanswered as no:
             raise EngineFailed(engine=launch.engine, why=no.why) from no
 
