@@ -3,7 +3,7 @@
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -311,7 +311,8 @@ async def test_lines_are_followed(rig: SystemdRig) -> None:
     await eventually(lambda: any(reader in line for line in command_lines()), "journalctl reads")
     await rig.driver.start(launch)
     assert isinstance(await first, str)
-    await stream.aclose()  # type: ignore[attr-defined]
+    assert isinstance(stream, AsyncGenerator)
+    await stream.aclose()
     assert not any(reader in line for line in command_lines())
 
 
