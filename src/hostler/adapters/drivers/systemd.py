@@ -270,25 +270,21 @@ class SystemdDriver:
             if await self._gone(launch, found, timeout_s):
                 return tuple(sent)
             sent.append(signal.SIGTERM.name)
-            await self._signal(launch, found, signal.SIGTERM)
+            await self._signal(launch, signal.SIGTERM)
             if await self._gone(launch, found, min(timeout_s, AGAIN_S)):
                 return tuple(sent)
         sent.append(signal.SIGKILL.name)
-        await self._signal(launch, found, signal.SIGKILL)
+        await self._signal(launch, signal.SIGKILL)
         if now:
             await manager.ask("stop", "--no-block", "--", name)
-            await self._signal(launch, found, signal.SIGKILL)
+            await self._signal(launch, signal.SIGKILL)
         await self._gone(launch, found, members.KILL_WAIT_S)
         return tuple(sent)
 
-    async def _signal(self, launch: Launch, found: _Found, number: signal.Signals) -> None:
-        """To every process of the unit: by its manager, and to those that it has given up, by identity."""
+    async def _signal(self, launch: Launch, number: signal.Signals) -> None:
+        """To every process of the unit, by its manager. What is left is seen afterwards, not assumed."""
         with contextlib.suppress(Unanswered):  # It refuses where no process is left: that is what we want.
             await self._manager(launch).ask("kill", f"--signal={number.name}", "--", _name(launch))
-        for pid in await asyncio.to_thread(self._members, found):
-            process = process_table.read(pid)
-            if process is not None:
-                process_table.send(process.pid, process.start_ticks, number)
 
     async def _gone(self, launch: Launch, found: _Found, within_s: float) -> bool:
         """Whether nothing of it is left, in time."""
@@ -336,8 +332,6 @@ class SystemdDriver:
         name, manager = _name(launch), self._manager(launch)
         try:
             unit = await self._unit(launch)
-            if unit.file_state == (revival or "disabled"):
-                return
             if revival is not None:
                 runtime = ("--runtime",) if revival == "enabled-runtime" else ()
                 await manager.ask("enable", *runtime, "--", name)
