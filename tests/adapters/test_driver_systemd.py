@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -264,6 +265,21 @@ async def test_nobody_of_a_unit_is_left(rig: SystemdRig, mode: str) -> None:
     launch = rig.fake(f"brood={brood}", KillMode=mode)
     run = await start_ready(rig.driver, launch)
     child = pid_in(brood)
+    assert not gone(child)
+    report = await rig.driver.stop(launch, run, timeout_s=1)
+    assert (report.gone, report.left) == (True, ())
+    assert gone(child)
+
+
+@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM])
+async def test_what_a_crash_left_is_ended(rig: SystemdRig, ending: signal.Signals) -> None:
+    """ENG-6: what outlives a unit's main process, in order or not, is ended by the stop that follows."""
+    brood = rig.root / "brood"
+    launch = rig.fake(f"brood={brood}", KillMode="process")
+    run = await start_ready(rig.driver, launch)
+    child = pid_in(brood)
+    os.kill(run.pid, ending)
+    await rig.driver.wait_exit(launch, run)
     assert not gone(child)
     report = await rig.driver.stop(launch, run, timeout_s=1)
     assert (report.gone, report.left) == (True, ())

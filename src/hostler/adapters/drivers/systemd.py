@@ -43,16 +43,17 @@ EXIT_LOOK_S: Final = 1.0
 """How often a unit without a main process is looked at: it has no end that one could wait for."""
 LOOK_S: Final = 1.0
 """What the manager may take of one probe, where the process table cannot tell whether the unit lives."""
+ANSWER_S: Final = 1.5
+"""And what the engine may take of it over HTTP: 3 s are promised, the process table takes the rest."""
 ENABLED: Final = ("enabled", "enabled-runtime")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """What a stop found of a run: its unit as it was then, and the control group that was remembered."""
+    """What a stop found of a run: its unit as it was then. Its control group stays its own when it fails."""
 
     unit: Unit
     run: Run
-    group: str
 
     @property
     def ours(self) -> bool:
@@ -70,7 +71,7 @@ class SystemdDriver:
 
     environment: Mapping[str, str]
     cgroups: Path = units.CGROUPS
-    looks: Looks = field(default_factory=lambda: Looks(timeout_s=1.5))
+    looks: Looks = field(default_factory=lambda: Looks(timeout_s=ANSWER_S))
     journal: Journal | None = None
     _groups: dict[EngineId, str] = field(default_factory=dict, init=False)
 
@@ -241,7 +242,7 @@ class SystemdDriver:
         begun = loop.time()
         sent: tuple[str, ...] = ()
         try:
-            found = _Found(unit=await self._unit(launch), run=run, group=self._groups.get(run.engine, ""))
+            found = _Found(unit=await self._unit(launch), run=run)
             pids = await asyncio.to_thread(self._members, found)
             before = await asyncio.to_thread(ports.in_the_way, launch.address, run.port)
             foreign = await asyncio.to_thread(strangers, pids, before)
@@ -359,7 +360,7 @@ class SystemdDriver:
         if not found.ours:
             return frozenset()
         main = process_table.read(found.unit.main_pid) if found.unit.main_pid else None
-        return units.members(found.unit.group or found.group, main, self.cgroups)
+        return units.members(found.unit.group, main, self.cgroups)
 
     def _pids(self, run: Run) -> frozenset[int]:
         main = process_table.read(run.pid) if run.pid else None
