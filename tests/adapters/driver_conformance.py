@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from demo import real_engine, tiny_gguf
+from hostler.adapters.drivers.looking import Looks
 from hostler.adapters.drivers.process import ProcessDriver
 from hostler.adapters.host import process_table
 from hostler.domain.engine import Launch, Probe, Readiness, Run, judge
@@ -109,7 +110,7 @@ class ProcessRig:
     program: real_engine.EngineProgram
     model: Path
     driver: ProcessDriver = field(
-        default_factory=lambda: ProcessDriver(environment=os.environ, look_s=QUICK_LOOK_S)
+        default_factory=lambda: ProcessDriver(environment=os.environ, looks=Looks(timeout_s=QUICK_LOOK_S))
     )
     launches: list[Launch] = field(default_factory=list)
     listener: socket.socket | None = None

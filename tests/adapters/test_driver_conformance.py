@@ -11,9 +11,11 @@ from hostler.domain.engine import Readiness, Restore
 from hostler.domain.errors import EngineFailed
 from tests.adapters.container_rigs import container_rig
 from tests.adapters.driver_conformance import MemoryRig, Rig, probe_until, process_rig, start_ready
+from tests.adapters.systemd_rig import systemd_rig
 from tests.fakes.docker import Docker
 
 REAL = pytest.param("real", marks=pytest.mark.real)
+REAL_UNIT = pytest.param("real-unit", marks=pytest.mark.real)
 CONTAINER = pytest.param("container", marks=pytest.mark.real)
 
 
@@ -27,19 +29,23 @@ async def _rig(request: pytest.FixtureRequest, root: Path) -> AsyncIterator[Rig]
             docker: Docker = request.getfixturevalue("docker")
             async with container_rig(root, docker, kind, real=kind == "container") as made:
                 yield made
+        case "unit" | "real-unit" as kind:
+            manager = request.getfixturevalue("systemd")
+            async with systemd_rig(root, manager, real=kind == "real-unit") as units:
+                yield units
         case program:
             async with process_rig(root, real=program == "real") as found:
                 yield found
 
 
-@pytest.fixture(params=["memory", "fake", REAL, CONTAINER, "compose"])
+@pytest.fixture(params=["memory", "fake", REAL, CONTAINER, "compose", "unit", REAL_UNIT])
 async def rig(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Rig]:
     """Each implementation in turn."""
     async with _rig(request, tmp_path) as found:
         yield found
 
 
-@pytest.fixture(params=["fake", REAL, CONTAINER, "compose"])
+@pytest.fixture(params=["fake", REAL, CONTAINER, "compose", "unit"])
 async def outside(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Rig]:
     """Each implementation that starts something outside of this process."""
     async with _rig(request, tmp_path) as found:

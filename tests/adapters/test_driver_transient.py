@@ -1,8 +1,6 @@
-"""How processes are started where systemd runs: the argv, and (slow) a real user manager in a namespace."""
+"""How processes are started where systemd runs: the argv, and with a real user manager."""
 
-import asyncio
 import os
-import shutil
 import sys
 from pathlib import Path
 
@@ -12,7 +10,10 @@ from hostler import supervisor
 from hostler.adapters.drivers import transient
 from hostler.adapters.drivers.process import ProcessDriver
 from hostler.adapters.drivers.transient import Manager
-from tests.fakes.fake_engine import fake_launch
+from hostler.adapters.host import process_table
+from tests.adapters.driver_conformance import gone
+from tests.fakes.fake_engine import eventually, fake_launch
+from tests.fakes.user_manager import UserManager
 
 
 def test_without_systemd_there_is_no_manager(tmp_path: Path) -> None:
@@ -22,17 +23,24 @@ def test_without_systemd_there_is_no_manager(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("uid", "private", "expected"),
-    [(0, False, Manager(scope="system")), (1000, True, Manager(scope="user")), (1000, False, None)],
+    ("uid", "there", "expected"),
+    [
+        (0, ["system", "user"], Manager(scope="system")),
+        (0, ["user"], Manager(scope="user")),
+        (0, [], None),
+        (1000, ["system", "user"], Manager(scope="user")),
+        (1000, ["system"], None),
+    ],
 )
 def test_the_manager_that_may_be_asked(
-    tmp_path: Path, uid: int, private: bool, expected: Manager | None
+    tmp_path: Path, uid: int, there: list[str], expected: Manager | None
 ) -> None:
-    """ENG-2: root asks the machine's manager, a user the own one where it runs, else nobody."""
+    """ENG-2: root asks the machine's manager, all others, and root without it, the own one, or nobody."""
     (tmp_path / "run/systemd/system").mkdir(parents=True)
-    if private:
-        socket = tmp_path / f"run/user/{uid}/systemd/private"
-        socket.parent.mkdir(parents=True)
+    sockets = {"system": "run/systemd/private", "user": f"run/user/{uid}/systemd/private"}
+    for name in there:
+        socket = tmp_path / sockets[name]
+        socket.parent.mkdir(parents=True, exist_ok=True)
         socket.touch()
     assert transient.manager(uid=uid, runtime_dir=f"/run/user/{uid}", root=tmp_path) == expected
 
@@ -65,47 +73,25 @@ def test_the_restore_has_it_too(tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------- a real manager
 
-NAMESPACE = ("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--cgroup")
-MANAGER = """
-set -e
-mount -t tmpfs tmpfs /run
-mkdir -p /run/systemd/system /run/user/0
-mount -t cgroup2 cgroup2 /sys/fs/cgroup
-export XDG_RUNTIME_DIR=/run/user/0
-dbus-daemon --session --address=unix:path=/run/user/0/bus --fork --nopidfile
-systemd --user &
-manager=$!
-until [ -S /run/user/0/systemd/private ]; do sleep 0.05; done
-systemd-run --user --quiet --unit=daemon --setenv=PYTHONPATH="$PYTHONPATH" --setenv=PATH="$PATH" \\
-    --setenv=XDG_RUNTIME_DIR=/run/user/0 "$PYTHON" -m tests.fakes.transient_daemon "$FOLDER" start
-until [ -s "$FOLDER/started" ]; do sleep 0.05; done
-systemctl --user stop daemon
-"$PYTHON" -m tests.fakes.transient_daemon "$FOLDER" adopt
-kill $manager
-"""
+
+def control_group(pid: int) -> str:
+    """The control group that a process is in."""
+    return Path(f"/proc/{pid}/cgroup").read_text().rstrip()
 
 
-@pytest.mark.slow
-async def test_an_engine_outlives_its_daemons_unit(tmp_path: Path) -> None:
+async def test_an_engine_outlives_its_daemons_unit(systemd: UserManager, tmp_path: Path) -> None:
     """ENG-2: a stop of the daemon's unit, cgroup and all, leaves the engine running, to be re-adopted."""
-    missing = [name for name in ("unshare", "systemd", "dbus-daemon") if shutil.which(name) is None]
-    if missing or os.geteuid() != 0:
-        pytest.skip(f"needs root, and a systemd that can be started here: {', '.join(missing) or 'not root'}")
-    child = await asyncio.create_subprocess_exec(
-        *NAMESPACE,
-        "sh",
-        "-c",
-        MANAGER,
-        env={
-            "PATH": os.environ["PATH"] + ":/lib/systemd",
-            "PYTHON": sys.executable,
-            "PYTHONPATH": os.pathsep.join(filter(None, [str(Path.cwd()), *sys.path])),
-            "FOLDER": str(tmp_path),
-        },
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    async with asyncio.timeout(60):
-        told, _ = await child.communicate()
-    assert (tmp_path / "adopted").exists(), told.decode(errors="replace")
-    assert (tmp_path / "adopted").read_text() == (tmp_path / "started").read_text()
+    unit = f"{tmp_path.name}-daemon.service"
+    path = os.pathsep.join(filter(None, [str(Path.cwd()), *sys.path]))
+    run = ("systemd-run", "--user", "--quiet", f"--setenv=PYTHONPATH={path}", f"--unit={unit}")
+    daemon = (sys.executable, "-m", "tests.fakes.transient_daemon", str(tmp_path))
+    systemd.call(*run, *daemon, "start")
+    started = tmp_path / "started"
+    await eventually(lambda: started.exists() and bool(started.read_text()), "the engine was started")
+    pid = int(started.read_text())
+    assert control_group(pid).endswith("/hostler-engine-fast.scope")
+    systemd.systemctl("stop", unit)
+    assert process_table.read(pid) is not None
+    systemd.call(*run, "--wait", *daemon, "adopt")
+    assert (tmp_path / "adopted").read_text() == str(pid)
+    assert gone(pid)

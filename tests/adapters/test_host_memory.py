@@ -1,5 +1,6 @@
 """Memory readers, on recorded trees and calls. The machines that they were made for are not here (PLAT-1)."""
 
+import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -135,52 +136,172 @@ class Info:
     free: int
 
 
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """What was recorded of one card: its name and its memory, an error's code where that call failed."""
+
+    memory: Info | int
+    name: str | bytes = "NVIDIA GeForce RTX 4090"
+
+
 @dataclass(slots=True)
 class RecordedNvml:
-    """Calls as recorded: one entry per card, an error's code where the call failed."""
+    """Calls as recorded: one entry per card, a code alone where not even its handle was given.
 
-    cards: Sequence[Info | int]
+    `init` and `count` are codes of these calls, None where they succeed.
+    """
+
+    cards: Sequence[Gpu | int] = ()
+    init: int | None = None
+    count: int | None = None
     NVMLError: type[Exception] = field(default=RecordedError)
+    begun: int = 0
 
     def nvmlInit(self) -> None:  # noqa: N802 - NVML's name
-        """Nothing to do."""
+        """Counted."""
+        if self.init is not None:
+            raise RecordedError(self.init)
+        self.begun += 1
 
     def nvmlDeviceGetCount(self) -> int:  # noqa: N802 - NVML's name
         """How many were recorded."""
+        if self.count is not None:
+            raise RecordedError(self.count)
         return len(self.cards)
 
     def nvmlDeviceGetHandleByIndex(self, index: int) -> object:  # noqa: N802 - NVML's name
         """The entry itself."""
-        return self.cards[index]
+        found = self.cards[index]
+        if isinstance(found, int):
+            raise RecordedError(found)
+        return found
+
+    def nvmlDeviceGetName(self, handle: object) -> str | bytes:  # noqa: N802 - NVML's name
+        """What was recorded."""
+        assert isinstance(handle, Gpu)
+        return handle.name
 
     def nvmlDeviceGetMemoryInfo(self, handle: object) -> Info:  # noqa: N802 - NVML's name
         """What was recorded."""
-        if isinstance(handle, Info):
-            return handle
-        raise RecordedError(int(str(handle)))
+        assert isinstance(handle, Gpu)
+        if isinstance(handle.memory, int):
+            raise RecordedError(handle.memory)
+        return handle.memory
+
+
+def with_nvidia(root: Path, calls: RecordedNvml) -> MachineMemory:
+    """The reader of a recorded tree and of recorded calls."""
+    nvidia = NvidiaCards(calls=calls)
+    return MachineMemory(linux=LinuxMemory(root=root), amd=AmdCards(root=root), nvidia=nvidia)
 
 
 def test_nvidia_cards_follow_amds(tmp_path: Path) -> None:
     """MEM-1: NVIDIA cards are pools by NVML's total and free, numbered after AMD's."""
     meminfo(tmp_path, 64, 50)
     card(tmp_path, 0, vram=(16, 1), gtt=(32, 0), metrics=1)
-    nvidia = NvidiaCards(calls=RecordedNvml([Info(24 * GIB, 20 * GIB)]))
-    reader = MachineMemory(linux=LinuxMemory(root=tmp_path), amd=AmdCards(root=tmp_path), nvidia=nvidia)
-    assert reader.read()["gpu1"] == Reading(total=24 * GIB, available=20 * GIB)
+    found = with_nvidia(tmp_path, RecordedNvml([Gpu(Info(24 * GIB, 20 * GIB))])).read()
+    assert found["gpu1"] == Reading(total=24 * GIB, available=20 * GIB)
 
 
-def test_a_unified_nvidia_box_has_one_pool(tmp_path: Path) -> None:
-    """MEM-1: a card that answers NOT_SUPPORTED has no memory of its own: MemAvailable is its pool."""
+def test_several_nvidia_cards(tmp_path: Path) -> None:
+    """MEM-1: each NVIDIA card is a pool of its own, in NVML's order; none is added to another."""
+    meminfo(tmp_path, 64, 50)
+    cards = [Gpu(Info(24 * GIB, 20 * GIB)), Gpu(Info(48 * GIB, GIB)), Gpu(Info(24 * GIB, 0))]
+    found = with_nvidia(tmp_path, RecordedNvml(cards)).read()
+    assert [(name, pool.available // GIB) for name, pool in found.items()] == [
+        ("host", 50),
+        ("gpu0", 20),
+        ("gpu1", 1),
+        ("gpu2", 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    "gpu",
+    [
+        Gpu(NOT_SUPPORTED, name="NVIDIA GB10"),
+        Gpu(NOT_SUPPORTED, name="NVIDIA of a later year"),
+        Gpu(Info(119 * GIB, 90 * GIB), name="NVIDIA GB10"),
+        Gpu(Info(119 * GIB, 90 * GIB), name=b"NVIDIA Thor"),
+    ],
+)
+def test_a_unified_nvidia_box_has_one_pool(tmp_path: Path, gpu: Gpu) -> None:
+    """MEM-1: a card without memory of its own, by NOT_SUPPORTED or its name, adds no pool to MemAvailable."""
     meminfo(tmp_path, 119, 100)
-    nvidia = NvidiaCards(calls=RecordedNvml([NOT_SUPPORTED]))
-    reader = MachineMemory(linux=LinuxMemory(root=tmp_path), amd=AmdCards(root=tmp_path), nvidia=nvidia)
-    assert dict(reader.read()) == {"host": Reading(total=119 * GIB, available=100 * GIB)}
+    found = with_nvidia(tmp_path, RecordedNvml([gpu])).read()
+    assert dict(found) == {"host": Reading(total=119 * GIB, available=100 * GIB)}
 
 
-def test_a_lost_nvidia_card_is_an_error() -> None:
-    """MEM-1: any other error of NVML is an error of the reading, not a host without cards."""
-    with pytest.raises(OSError, match="code 15"):
-        NvidiaCards(calls=RecordedNvml([15])).read()
+def test_a_name_that_only_looks_unified_is_a_card() -> None:
+    """MEM-1: a card of its own whose name begins like a unified chip's keeps its pool."""
+    found = NvidiaCards(calls=RecordedNvml([Gpu(Info(GIB, GIB), name="NVIDIA GB100 80GB")])).read()
+    assert found == (Reading(total=GIB, available=GIB),)
+
+
+@pytest.mark.parametrize("lost", [15, Gpu(15)])
+def test_a_lost_nvidia_card_is_an_error(lost: Gpu | int) -> None:
+    """MEM-1: a card that fell off its bus is an error, at its handle or its memory: the rest is not all."""
+    with pytest.raises(OSError, match="NVML: code 15"):
+        NvidiaCards(calls=RecordedNvml([Gpu(Info(GIB, GIB)), lost])).read()
+
+
+def test_a_driver_that_goes_is_an_error() -> None:
+    """MEM-1: an NVML that no longer counts its cards is an error of the reading, not a host without cards."""
+    with pytest.raises(OSError, match="NVML: code 9"):
+        NvidiaCards(calls=RecordedNvml(count=9)).read()
+
+
+def test_an_unplugged_card_is_no_pool_any_more(tmp_path: Path) -> None:
+    """MEM-1: cards are counted at each reading: one that was taken away is no pool, one that came is."""
+    meminfo(tmp_path, 64, 50)
+    calls = RecordedNvml([Gpu(Info(24 * GIB, GIB)), Gpu(Info(48 * GIB, GIB))])
+    reader = with_nvidia(tmp_path, calls)
+    assert set(reader.read()) == {"host", "gpu0", "gpu1"}
+    calls.cards = calls.cards[:1]
+    assert set(reader.read()) == {"host", "gpu0"}
+
+
+def binding(monkeypatch: pytest.MonkeyPatch, calls: RecordedNvml | None) -> None:
+    """Stand `calls` in the place of NVML's Python binding; None: it is not installed."""
+
+    def load(name: str) -> RecordedNvml:
+        assert name == "pynvml"
+        if calls is None:
+            raise ModuleNotFoundError(name)
+        return calls
+
+    monkeypatch.setattr(importlib, "import_module", load)
+
+
+def test_the_default_reader_asks_nvml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MEM-1: the reader of a machine has the pools of its NVIDIA cards, NVML being begun once."""
+    meminfo(tmp_path, 64, 50)
+    calls = RecordedNvml([Gpu(Info(24 * GIB, 20 * GIB))])
+    binding(monkeypatch, calls)
+    reader = pools.reader(None, tmp_path)
+    assert [set(reader.read()) for _ in range(2)] == [{"host", "gpu0"}] * 2
+    assert calls.begun == 1
+
+
+@pytest.mark.parametrize("calls", [None, RecordedNvml([Gpu(Info(GIB, GIB))], init=9)])
+def test_without_binding_or_driver_there_are_no_cards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: RecordedNvml | None
+) -> None:
+    """MEM-1: a machine without NVML's binding, or without its driver, is read as one without such cards."""
+    meminfo(tmp_path, 64, 50)
+    binding(monkeypatch, calls)
+    assert set(pools.reader(None, tmp_path).read()) == {"host"}
+
+
+def test_the_binding_is_not_loaded_for_recorded_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MEM-1: `files:DIR` asks no NVML: the test bed has only the pools of its files."""
+    (tmp_path / "host").write_text("total: 1 GiB\navailable: 1 GiB\n")
+    calls = RecordedNvml()
+    binding(monkeypatch, calls)
+    assert set(pools.reader(f"files:{tmp_path}").read()) == {"host"}
+    assert calls.begun == 0
 
 
 # ---------------------------------------------------------------- the test bed

@@ -17,6 +17,7 @@ from hostler.interfaces.cli.main import run
 from hostler.services.config_parts import ConfigParts
 from hostler.services.holds_offline import BoxParts
 from hostler.services.schedule_offline import OfflineSchedule
+from hostler.services.service_parts import ServiceParts
 from hostler.services.serving import ServeParts
 
 
@@ -60,6 +61,9 @@ class Offline:
 
     def schedule(self) -> OfflineSchedule:
         raise AssertionError("no test of the box asks for a schedule")
+
+    def service(self) -> ServiceParts:
+        raise AssertionError("a command on holds installs nothing")
 
 
 @dataclass(frozen=True)

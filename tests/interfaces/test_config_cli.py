@@ -10,6 +10,7 @@ from hostler.interfaces.cli.main import run
 from hostler.services.config_parts import ConfigParts
 from hostler.services.holds_offline import BoxParts
 from hostler.services.schedule_offline import OfflineSchedule
+from hostler.services.service_parts import ServiceParts
 from hostler.services.serving import ServeParts
 from tests.fakes.config_files import write_config
 
@@ -47,6 +48,9 @@ class ConfigOnly:
 
     def schedule(self) -> OfflineSchedule:
         raise AssertionError("a command on the config asks for no schedule")
+
+    def service(self) -> ServiceParts:
+        raise AssertionError("a command on the config installs nothing")
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,13 @@ class Lock:
         self.released = True
 
 
-def daemon(it: World, announce: Callable[[], None], retract: Callable[[], None]) -> Daemon:
+def nobody() -> None:
+    """Nobody asked to be told."""
+
+
+def daemon(
+    it: World, announce: Callable[[], None], retract: Callable[[], None], ready: Callable[[], None] = nobody
+) -> Daemon:
     def bug(error: BaseException) -> str:
         it.bugs.append(error)
         return "err_1"
@@ -79,6 +85,7 @@ def daemon(it: World, announce: Callable[[], None], retract: Callable[[], None])
         clock=it.clock,
         vitals=it.watch.vitals,
         announce=announce,
+        ready=ready,
         retract=retract,
         close=lambda: None,
         bug=bug,
@@ -165,3 +172,24 @@ async def test_no_keeper_works_on_beside_a_successors() -> None:
         while not running.done():
             await it.clock.advance(1)
         assert await running == 0
+
+
+async def test_who_started_it_is_told_that_it_serves() -> None:
+    """INTERFACE-1: whoever started the daemon is told that it serves after commands can find it, once."""
+    told: list[str] = []
+    async with world() as it:
+        made = daemon(it, lambda: told.append("found"), nobody, lambda: told.append("serves"))
+        assert await ended(it, made) == 0
+    assert told == ["found", "serves"]
+
+
+async def test_nobody_to_be_told_ends_no_daemon() -> None:
+    """REL-1: where systemd cannot be told that the daemon serves it serves on, and warns."""
+
+    def fails() -> None:
+        raise ConnectionRefusedError(errno.ECONNREFUSED, "nobody listens")
+
+    async with world() as it:
+        made = daemon(it, nobody, nobody, fails)
+        assert await ended(it, made) == 0
+        assert made.vitals.warnings == ("systemd was not told that this daemon serves: nobody listens",)

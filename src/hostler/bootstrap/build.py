@@ -22,6 +22,7 @@ from hostler.adapters.ids import SystemIds
 from hostler.adapters.metrics import PrometheusMeters
 from hostler.adapters.models_dir import ModelsDir
 from hostler.adapters.programs import ProgramFiles
+from hostler.adapters.ready import tell_ready
 from hostler.adapters.state_files import DirectoryStateFiles
 from hostler.adapters.store.sqlite import SqliteStore
 from hostler.bootstrap.control import Services, control_of
@@ -133,6 +134,7 @@ def _daemon(ground: Ground, world: World, made: Services, watch: Watch) -> Daemo
         clock=world.clock,
         vitals=world.vitals,
         announce=announcing(world.files, ground.paths, ground.listen),
+        ready=lambda: tell_ready(ground.env),
         retract=retracting(ground.paths),
         close=world.upstream.close,
         bug=ground.speech.bug,

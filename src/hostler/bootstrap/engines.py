@@ -18,6 +18,7 @@ from hostler.adapters.drivers.container_made import NamedContainers
 from hostler.adapters.drivers.container_seen import ENGINE_LABEL
 from hostler.adapters.drivers.external import ExternalDriver
 from hostler.adapters.drivers.process import ProcessDriver
+from hostler.adapters.drivers.systemd import SystemdDriver
 from hostler.adapters.host import process_table
 from hostler.adapters.models_dir import ModelsDir
 from hostler.adapters.state_files import DirectoryStateFiles
@@ -33,7 +34,13 @@ from hostler.services.present import Present
 
 PORTS = "ports"
 """`ports.json`: what engines with `port: auto` were given, kept so that a restart finds them again."""
-BUILT = (DriverKind.PROCESS, DriverKind.CONTAINER, DriverKind.COMPOSE, DriverKind.EXTERNAL)
+BUILT = (
+    DriverKind.PROCESS,
+    DriverKind.CONTAINER,
+    DriverKind.COMPOSE,
+    DriverKind.SYSTEMD,
+    DriverKind.EXTERNAL,
+)
 """Drivers that this version has."""
 
 
@@ -63,6 +70,7 @@ def drivers_of(env: Mapping[str, str], config: Present) -> Mapping[str, Driver]:
         DriverKind.PROCESS: ProcessDriver(environment=env, units=units),
         DriverKind.CONTAINER: ContainerDriver(api=api, maker=named),
         DriverKind.COMPOSE: ContainerDriver(api=api, maker=services),
+        DriverKind.SYSTEMD: SystemdDriver(environment=env),
         DriverKind.EXTERNAL: ExternalDriver(key=key),
     }
     return frozen(drivers)

@@ -1,4 +1,4 @@
-"""The parts of commands that need no daemon (INTERFACE-3): holds, and the config.
+"""The parts of commands that need no daemon (INTERFACE-3): holds, the config, and the daemon's unit.
 
 Decides which adapter fulfils which need of theirs. Loads the config's adapters only for who asks for them:
 `hostler box status` must answer in an instant (PERF-11).
@@ -20,6 +20,7 @@ from hostler.adapters.hold_write import HoldWriter
 from hostler.domain.errors import InvalidConfig
 from hostler.services.config_parts import ConfigParts
 from hostler.services.holds_offline import BoxParts
+from hostler.services.service_parts import ServiceParts
 
 
 def offline_config(env: Mapping[str, str]) -> ConfigParts:
@@ -27,6 +28,13 @@ def offline_config(env: Mapping[str, str]) -> ConfigParts:
     from hostler.adapters.config.offline import OfflineConfig  # noqa: PLC0415 - pydantic takes 100 ms to load
 
     return OfflineConfig(env=env, here=Path.cwd())
+
+
+def offline_service(env: Mapping[str, str]) -> ServiceParts:
+    """The daemon as a unit of systemd."""
+    from hostler.adapters.service_install import SystemdService  # noqa: PLC0415 - as offline_config
+
+    return SystemdService(env=env, here=Path.cwd())
 
 
 def offline_box(env: Mapping[str, str], root: str = "/") -> BoxParts:

@@ -11,15 +11,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from hostler.adapters import daemon_lock
+from hostler.adapters import daemon_file, daemon_lock
 from hostler.adapters.clock import SystemClock
 from hostler.adapters.history import HistoryFiles
-from hostler.adapters.host.process_table import read
 from hostler.adapters.ids import SystemIds
-from hostler.adapters.state_files import DirectoryStateFiles
 from hostler.adapters.store import care
 from hostler.bootstrap.offline import offline_config
-from hostler.bootstrap.place import DAEMON
 from hostler.domain.errors import DaemonRuns, ScheduleUnavailable
 
 
@@ -63,8 +60,6 @@ def offline_schedule(env: Mapping[str, str]) -> ScheduleFiles:
 
 def _refuse_while_running(state: Path) -> None:
     """Refuse `daemon_runs`; also for a daemon that orchestrates nothing, which has no lock (CONF-5)."""
-    found = DirectoryStateFiles(root=state).load(DAEMON) or {}
-    pid, ticks = found.get("pid"), found.get("start_ticks")
-    process = read(pid) if isinstance(pid, int) else None
-    if process is not None and isinstance(pid, int) and process.start_ticks == ticks:
+    pid = daemon_file.running(state)
+    if pid is not None:
         raise DaemonRuns(pid=pid, where=f"state directory {state}")

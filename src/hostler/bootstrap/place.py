@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import Final
 
 from hostler.adapters.config.paths import Paths
+from hostler.adapters.daemon_file import DAEMON
 from hostler.adapters.host.process_table import read
 from hostler.adapters.state_files import DirectoryStateFiles
 from hostler.domain.errors import NotListening
 
 BACKLOG: Final = 2048
-DAEMON: Final = "daemon"
 _INFERENCE: Final = ("/v1/chat/", "/v1/completions", "/v1/embeddings", "/v1/models", "/llm/v1/", "/upstream/")
 
 

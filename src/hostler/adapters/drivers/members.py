@@ -11,6 +11,7 @@ whoever holds the pipe that it made for this engine's output, and the engine its
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -92,11 +93,11 @@ async def end(run: Run, output: int | None, *, timeout_s: float, again_s: float,
     for number, wait_s in [*steps, (signal.SIGKILL, KILL_WAIT_S)]:
         if await asyncio.to_thread(_signal_all, run, output, number):
             sent.append(number.name)
-            await _until(lambda: not members(run, output).engine, within_s=wait_s)
-    if not await _until(lambda: members(run, output).supervisor is None, within_s=LAST_WORDS_S):
+            await until(lambda: not members(run, output).engine, within_s=wait_s)
+    if not await until(lambda: members(run, output).supervisor is None, within_s=LAST_WORDS_S):
         left = await asyncio.to_thread(members, run, output)
         if not left.engine and process_table.send(run.supervisor_pid, run.supervisor_ticks, signal.SIGKILL):
-            await _until(lambda: members(run, output).supervisor is None, within_s=KILL_WAIT_S)
+            await until(lambda: members(run, output).supervisor is None, within_s=KILL_WAIT_S)
     left = await asyncio.to_thread(members, run, output)
     return Ended(signals=tuple(sent), left=tuple(process.pid for process in left.everyone))
 
@@ -112,7 +113,7 @@ def _signal_all(run: Run, output: int | None, number: signal.Signals) -> bool:
     return sent
 
 
-async def _until(true: Callable[[], bool], *, within_s: float) -> bool:
+async def until(true: Callable[[], bool], *, within_s: float) -> bool:
     """Whether `true` (asked off the loop) came true in time."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within_s
@@ -121,3 +122,21 @@ async def _until(true: Callable[[], bool], *, within_s: float) -> bool:
             return False
         await asyncio.sleep(max(0.0, min(POLL_S, deadline - loop.time())))
     return True
+
+
+async def end_of(pid: int, ticks: int) -> None:
+    """Return when that very process has ended. It is not our child: a pidfd becomes readable at its end."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    try:
+        if not process_table.alive(pid, ticks):
+            return
+        loop.add_reader(handle, ended.set)
+        await ended.wait()
+    finally:
+        loop.remove_reader(handle)
+        os.close(handle)

@@ -13,20 +13,19 @@ import fcntl
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from hostler import supervisor
-from hostler.adapters.drivers import http_look, members, ports, rotation, run_record, transient
-from hostler.adapters.drivers.http_look import Look
-from hostler.adapters.drivers.ports import Listener
+from hostler.adapters.drivers import members, ports, rotation, run_record, transient
+from hostler.adapters.drivers.looking import Family, Looks, strangers
 from hostler.adapters.host import process_table
-from hostler.domain.engine import ExitReport, Launch, PortOwner, Probe, Restore, Run, StopReport
+from hostler.domain.engine import ExitReport, Launch, Probe, Restore, Run, StopReport
 from hostler.domain.errors import EngineFailed, NotLaunchable
-from hostler.domain.values import EngineId, format_duration, shorten
+from hostler.domain.values import shorten
 
 KIND: Final = "process"
 AGAIN_S: Final = 5.0
@@ -38,28 +37,19 @@ ADOPT_WAIT_S: Final = 2.0
 _NOT_THERE: Final = frozenset({errno.ENOENT, errno.EACCES, errno.ENOTDIR, errno.ENOEXEC, errno.EISDIR})
 
 
-@dataclass(slots=True)
-class _Seen:
-    """When an engine last answered (loop time, seconds) and with what status: for `Probe.detail` only."""
-
-    at: float
-    status: int | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessDriver:
     """The Driver of `driver: process`. `environment` is ours, of which five names are passed on.
 
     `python` and `script` are the argv that starts a supervisor; `units` is the systemd manager in
-    whose transient scopes it is started, None where there is none. `look_s` bounds one look over HTTP.
+    whose transient scopes it is started, None where there is none.
     """
 
     environment: Mapping[str, str]
     units: transient.Manager | None = None
     python: str = sys.executable
     script: str = supervisor.__file__
-    look_s: float = http_look.LOOK_S
-    _seen: dict[EngineId, _Seen] = field(default_factory=dict, init=False)
+    looks: Looks = field(default_factory=Looks)
 
     async def start(self, launch: Launch) -> Run:
         """Spawn it; returns once its identity is durable. Refusals: engine_failed, not_launchable.
@@ -129,42 +119,15 @@ class ProcessDriver:
 
     async def probe(self, launch: Launch, run: Run | None) -> Probe:
         """One look: no inference, no waking. Never raises; takes at most 3 s."""
-        alive, owner, stranger = await asyncio.to_thread(self._whose, launch, run)
-        if owner == "stranger":
-            told = f"port {launch.port} is held by {stranger}"
-            return Probe(alive=alive, port_owner=owner, stranger=stranger, health="unreachable", detail=told)
-        if owner == "nobody":
-            told = f"nothing listens on {launch.address}:{launch.port}{self._last_words(launch, run)}"
-            return Probe(alive=alive, port_owner=owner, health="unreachable", detail=told)
-        seen = await http_look.look(launch.url, launch.health, {}, timeout_s=self.look_s)
-        return Probe(
-            alive=alive,
-            port_owner=owner,
-            health=seen.health,
-            http_status=seen.status,
-            model_ids=seen.ids,
-            detail=self._with_last_answer(launch, seen),
+        return await self.looks.look(
+            launch, lambda: self._family(launch, run), lambda: self._last_words(launch, run)
         )
 
-    def _whose(self, launch: Launch, run: Run | None) -> tuple[bool, PortOwner, str]:
-        """Whether the run lives; whose the port is; who the stranger is."""
-        alive = run is not None and members.lives(run)
-        try:
-            blocking = ports.in_the_way(launch.address, launch.port)
-        except OSError:
-            return alive, "unknown", ""
-        strangers = self._strangers(launch, run, blocking)
-        if strangers:
-            return alive, "stranger", ports.holder_of(strangers[0])
-        return alive, "ours" if blocking else "nobody", ""
-
-    def _strangers(self, launch: Launch, run: Run | None, found: Iterable[Listener]) -> list[Listener]:
-        """Those of `found` that no process of the run has open (ENG-4)."""
-        engine = members.members(run, self._output(launch, run)).engine if run else ()
-        ours: set[int] = set()
-        for process in engine:
-            ours |= process_table.open_inodes(process.pid, "socket") or frozenset()
-        return [listener for listener in found if listener.inode not in ours]
+    def _family(self, launch: Launch, run: Run | None) -> Family:
+        if run is None:
+            return Family(alive=False)
+        engine = members.members(run, self._output(launch, run)).engine
+        return Family(alive=members.lives(run), pids=tuple(process.pid for process in engine))
 
     def _last_words(self, launch: Launch, run: Run | None) -> str:
         """How the run ended, when that is on record: `; it exited with status 3`."""
@@ -176,17 +139,6 @@ class ProcessDriver:
         """The inode of the run's output pipe, where the record is of this very run."""
         record = run_record.load(Path(launch.directory), KIND)
         return record.output if record is not None and record.run == run else None
-
-    def _with_last_answer(self, launch: Launch, seen: Look) -> str:
-        now = asyncio.get_running_loop().time()
-        if seen.health != "unreachable":
-            self._seen[launch.engine] = _Seen(now, seen.status)
-            return seen.detail
-        last = self._seen.get(launch.engine)
-        if last is None:
-            return f"{seen.detail}; it has not answered yet"
-        ago = format_duration(now - last.at)
-        return f"{seen.detail}; last answer {last.status or 'a connection'}, {ago} ago"
 
     async def adopt(self, launch: Launch) -> Run | None:
         """The recorded run if that very process still lives (ENG-7), else None.
@@ -233,14 +185,15 @@ class ProcessDriver:
         begun = loop.time()
         output = self._output(launch, run)
         before = await asyncio.to_thread(ports.in_the_way, launch.address, run.port)
-        strangers = await asyncio.to_thread(self._strangers, launch, run, before)
+        family = await asyncio.to_thread(self._family, launch, run)
+        foreign = await asyncio.to_thread(strangers, family.pids, before)
         again_s = min(timeout_s, AGAIN_S)
         ended = await members.end(run, output, timeout_s=timeout_s, again_s=again_s, now=now)
-        self._seen.pop(launch.engine, None)
+        self.looks.forget(launch.engine)
         after = await asyncio.to_thread(ports.in_the_way, launch.address, run.port)
         return StopReport(
             gone=not ended.left,
-            port_free=set(after) <= set(strangers),  # Who had it against us before is no trace of ours.
+            port_free=set(after) <= set(foreign),  # Who had it against us before is no trace of ours.
             signals=ended.signals,
             seconds=loop.time() - begun,
             left=ended.left,
@@ -249,7 +202,7 @@ class ProcessDriver:
     async def wait_exit(self, launch: Launch, run: Run) -> ExitReport:
         """Return when that run has ended, whoever ended it."""
         for pid, ticks in ((run.pid, run.start_ticks), (run.supervisor_pid, run.supervisor_ticks)):
-            await _end_of(pid, ticks)
+            await members.end_of(pid, ticks)
         record = run_record.load(Path(launch.directory), KIND)
         if record is not None and record.run == run and record.ended is not None:
             return record.ended
@@ -318,21 +271,3 @@ def lock_holder(path: Path, locks: Path = Path("/proc/locks")) -> int | None:
         if len(fields) >= 6 and fields[1] == "FLOCK" and fields[5].rpartition(":")[2] == str(inode):
             return int(fields[4]) if int(fields[4]) > 0 else None
     return None
-
-
-async def _end_of(pid: int, ticks: int) -> None:
-    """Return when that very process has ended. It is not our child: a pidfd becomes readable at its end."""
-    try:
-        handle = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    loop = asyncio.get_running_loop()
-    ended = asyncio.Event()
-    try:
-        if not process_table.alive(pid, ticks):
-            return
-        loop.add_reader(handle, ended.set)
-        await ended.wait()
-    finally:
-        loop.remove_reader(handle)
-        os.close(handle)

@@ -36,11 +36,12 @@ class Manager:
 def manager(*, uid: int, runtime_dir: str | None, root: Path = Path("/")) -> Manager | None:
     """The manager to ask, None where systemd does not run.
 
-    Root asks the machine's. A user asks the own one, which is there when its private socket is.
+    Root asks the machine's, everybody else, and root where there is none, the user's own. Each is there when
+    its private socket is.
     """
     if not (root / "run/systemd/system").is_dir():
         return None
-    if uid == 0:
+    if uid == 0 and (root / "run/systemd/private").exists():
         return Manager(scope="system")
     if runtime_dir and (root / runtime_dir.lstrip("/") / "systemd/private").exists():
         return Manager(scope="user")

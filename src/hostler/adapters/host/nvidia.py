@@ -1,7 +1,8 @@
 """The memory of NVIDIA cards, through NVML (MEM-1). Never ran on the real thing: tested from recordings.
 
 Decides only what an answer means: a card that says NOT_SUPPORTED (most drivers of unified boxes do) has no
-memory of its own, so the host's MemAvailable is its pool.
+memory of its own, so the host's MemAvailable is its pool. Nor has one whose name is a unified chip's, should
+its driver answer: what it tells is the host's memory once more.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from hostler.domain.memory import Reading
 PACKAGE: Final = "pynvml"
 NOT_SUPPORTED: Final = 3
 """NVML's return code of a question that this device does not answer."""
+
+UNIFIED: Final = ("GB10", "Thor", "Orin", "Xavier", "Tegra")
+"""Words in the names of chips that work in the host's memory."""
 
 
 class MemoryInfo(Protocol):
@@ -34,6 +38,7 @@ class Nvml(Protocol):
     def nvmlInit(self) -> None: ...  # noqa: N802 - NVML's name
     def nvmlDeviceGetCount(self) -> int: ...  # noqa: N802 - NVML's name
     def nvmlDeviceGetHandleByIndex(self, index: int) -> object: ...  # noqa: N802 - NVML's name
+    def nvmlDeviceGetName(self, handle: object) -> str | bytes: ...  # noqa: N802 - NVML's name
     def nvmlDeviceGetMemoryInfo(self, handle: object) -> MemoryInfo: ...  # noqa: N802 - NVML's name
 
 
@@ -52,13 +57,22 @@ class NvidiaCards:
             raise OSError(f"NVML: {error}") from error
 
     def _card(self, index: int) -> Reading | None:
+        handle = self.calls.nvmlDeviceGetHandleByIndex(index)
+        if _unified(self.calls.nvmlDeviceGetName(handle)):
+            return None
         try:
-            info = self.calls.nvmlDeviceGetMemoryInfo(self.calls.nvmlDeviceGetHandleByIndex(index))
+            info = self.calls.nvmlDeviceGetMemoryInfo(handle)
         except self.calls.NVMLError as error:
             if getattr(error, "value", None) == NOT_SUPPORTED:
                 return None
             raise
         return Reading(total=info.total, available=info.free)
+
+
+def _unified(name: str | bytes) -> bool:
+    """Whether a card of that name has no memory of its own. Old bindings give bytes."""
+    text = name.decode(errors="replace") if isinstance(name, bytes) else name
+    return any(chip in text.split() for chip in UNIFIED)
 
 
 def nvml() -> Nvml | None:

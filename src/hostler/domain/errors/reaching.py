@@ -86,6 +86,32 @@ class DaemonRuns(Refusal):
 
 
 @dataclass(eq=False, kw_only=True)
+class ServiceEdited(Refusal):
+    """The daemon's unit file is not as `hostler service install` wrote it: somebody else's work."""
+
+    kind = Kind.CONFLICT
+    code = "service_edited"
+    message = "{path} was not written by `hostler service install`, or was edited since; it stays as it is."
+    hint = "Look what is in it. With --force it goes; its text is kept beside it."
+
+    path: str
+
+
+@dataclass(eq=False, kw_only=True)
+class ServiceFailed(Refusal):
+    """The daemon's unit could not be installed, started, or removed."""
+
+    kind = Kind.UNAVAILABLE
+    code = "service_failed"
+    message = "{unit}: {why}."
+    hint = "{fix}"
+
+    unit: str
+    why: str
+    fix: str
+
+
+@dataclass(eq=False, kw_only=True)
 class UpstreamUnreachable(Refusal):
     """The target does not answer (GW-14)."""
 

@@ -25,6 +25,7 @@ from hostler.interfaces.cli.signals import Signalled
 from hostler.services.config_parts import ConfigParts
 from hostler.services.holds_offline import BoxParts
 from hostler.services.schedule_offline import OfflineSchedule
+from hostler.services.service_parts import ServiceParts
 from hostler.services.serving import ServeParts
 
 
@@ -45,6 +46,10 @@ class Bootstrap(Protocol):
 
     def schedule(self) -> OfflineSchedule:
         """For `hostler history --offline` and `hostler schedule restore`. Refusals: invalid_config."""
+        ...
+
+    def service(self) -> ServiceParts:
+        """For `hostler service`."""
         ...
 
 
@@ -203,6 +208,7 @@ COMMANDS: Final = (
         help="Take up the changed config; nothing that runs is stopped.",
         example="hostler reload --dry-run",
     ),
+    Command(name="service", path=f"{_HERE}.service:app", help="Let systemd run the daemon. Needs no daemon."),
     Command(name="paths", path=f"{_HERE}.paths:app", help="Show where everything is."),
     Command(
         name="completion",
@@ -290,4 +296,6 @@ def _part(bootstrap: Bootstrap, wanted: type) -> object:
         return bootstrap.serving()
     if wanted is OfflineSchedule:
         return bootstrap.schedule()
+    if wanted is ServiceParts:
+        return bootstrap.service()
     raise TypeError(f"no part of the bootstrap is a {wanted!r}")
