@@ -20,6 +20,7 @@ from hostler.adapters.hold_write import HoldWriter
 from hostler.domain.errors import InvalidConfig
 from hostler.services.config_parts import ConfigParts
 from hostler.services.holds_offline import BoxParts
+from hostler.services.import_parts import ImportParts
 
 
 def offline_config(env: Mapping[str, str]) -> ConfigParts:
@@ -27,6 +28,13 @@ def offline_config(env: Mapping[str, str]) -> ConfigParts:
     from hostler.adapters.config.offline import OfflineConfig  # noqa: PLC0415 - pydantic takes 100 ms to load
 
     return OfflineConfig(env=env, here=Path.cwd())
+
+
+def offline_import(env: Mapping[str, str]) -> ImportParts:
+    """What `hostler import` reads and writes."""
+    from hostler.adapters.imports.files import ImportFiles  # noqa: PLC0415 - as the config's
+
+    return ImportFiles(env=env, folder=Path.cwd())
 
 
 def offline_box(env: Mapping[str, str], root: str = "/") -> BoxParts:

@@ -72,6 +72,7 @@ from hostler.domain.errors.reaching import (
     UpstreamBroke,
     UpstreamUnreachable,
 )
+from hostler.domain.errors.writing import DraftBroken, FileExists, FileUnusable, NotImportable
 
 __all__ = [
     "MIN_RETRY_S",
@@ -80,11 +81,14 @@ __all__ = [
     "CursorReset",
     "DaemonRuns",
     "DaemonUnreachable",
+    "DraftBroken",
     "Draining",
     "Ended",
     "EngineFailed",
     "EngineNotFound",
     "Fenced",
+    "FileExists",
+    "FileUnusable",
     "HoldPathDiffers",
     "HoldPathUnusable",
     "HoldTaken",
@@ -112,6 +116,7 @@ __all__ = [
     "NodeUnreachable",
     "NotFound",
     "NotHead",
+    "NotImportable",
     "NotLaunchable",
     "NotListening",
     "NotYours",
