@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hostler.services.import_parts import ImportParts
     from hostler.services.schedule_offline import OfflineSchedule
     from hostler.services.serving import ServeParts
+    from hostler.services.sight_parts import SightParts
 
 
 class Lazily:
@@ -36,6 +37,11 @@ class Lazily:
         from hostler.bootstrap.offline import offline_import
 
         return offline_import(os.environ)
+
+    def sight(self) -> SightParts:
+        from hostler.bootstrap.offline import offline_sight
+
+        return offline_sight(os.environ)
 
     def serving(self) -> ServeParts:
         from hostler.bootstrap.serving import Serving

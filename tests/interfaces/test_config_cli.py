@@ -118,7 +118,7 @@ def test_without_a_config_the_hint_says_what_to_write(shell: Shell) -> None:
     for arguments in (("check",), ("show",), ("check", "--json")):
         code, out, err = shell("config", *arguments)
         assert (code, out) == (78, "")
-        assert "examples/one-box/hostler.yaml" in err
+        assert "`hostler init` writes one" in err
 
 
 def test_show_prints_the_effective_config(shell: Shell) -> None:

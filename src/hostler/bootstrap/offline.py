@@ -21,6 +21,7 @@ from hostler.domain.errors import InvalidConfig
 from hostler.services.config_parts import ConfigParts
 from hostler.services.holds_offline import BoxParts
 from hostler.services.import_parts import ImportParts
+from hostler.services.sight_parts import SightParts
 
 
 def offline_config(env: Mapping[str, str]) -> ConfigParts:
@@ -35,6 +36,13 @@ def offline_import(env: Mapping[str, str]) -> ImportParts:
     from hostler.adapters.imports.files import ImportFiles  # noqa: PLC0415 - as the config's
 
     return ImportFiles(env=env, folder=Path.cwd())
+
+
+def offline_sight(env: Mapping[str, str]) -> SightParts:
+    """This box, as `hostler init` looks at it."""
+    from hostler.adapters.sight.box import Box as Seen  # noqa: PLC0415 - as the config's
+
+    return Seen(env=env)
 
 
 def offline_box(env: Mapping[str, str], root: str = "/") -> BoxParts:

@@ -27,7 +27,9 @@ class DraftBroken(Refusal):
 
     kind = Kind.INTERNAL
     code = "draft_broken"
-    message = "This is a bug of Hostler: the config that it made does not pass its own check. Nothing was written."
+    message = (
+        "This is a bug of Hostler: the config that it made does not pass its own check. Nothing was written."
+    )
     hint = "Please report it, with the file that was given and the lines below."
 
     problems: tuple[str, ...]

@@ -22,7 +22,9 @@ Output = Annotated[
     str | None,
     Parameter(name=["-o", "--output"], help="Write the config to this file, not to the terminal."),
 ]
-Force = Annotated[bool, Parameter(name="--force", negative="", show_default=False, help="Overwrite the file.")]
+Force = Annotated[
+    bool, Parameter(name="--force", negative="", show_default=False, help="Overwrite the file.")
+]
 
 app = App(name="import", help="Make a config from another program's.")
 

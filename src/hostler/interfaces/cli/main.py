@@ -27,6 +27,7 @@ from hostler.services.holds_offline import BoxParts
 from hostler.services.import_parts import ImportParts
 from hostler.services.schedule_offline import OfflineSchedule
 from hostler.services.serving import ServeParts
+from hostler.services.sight_parts import SightParts
 
 
 class Bootstrap(Protocol):
@@ -41,7 +42,11 @@ class Bootstrap(Protocol):
         ...
 
     def imports(self) -> ImportParts:
-        """For `hostler import`."""
+        """For `hostler import` and `hostler init`."""
+        ...
+
+    def sight(self) -> SightParts:
+        """For `hostler init`."""
         ...
 
     def serving(self) -> ServeParts:
@@ -69,6 +74,12 @@ _SUGGESTED: Final = re.compile(r"--(?P<given>[\w-]+)\S*(?P<more> Did you mean --
 _HERE: Final = "hostler.interfaces.cli"
 
 COMMANDS: Final = (
+    Command(
+        name="init",
+        path=f"{_HERE}.init:init",
+        help="Look at this box and write a config that works.",
+        example="hostler init --dry-run",
+    ),
     Command(
         name="serve",
         path=f"{_HERE}.serve:serve",
@@ -269,14 +280,14 @@ def _code(command: Callable[..., object], args: Sequence[object], options: dict[
 
 def _part(bootstrap: Bootstrap, wanted: type) -> object:
     """The part that a command's parameter asks for by its type."""
-    if wanted is BoxParts:
-        return bootstrap.box()
-    if wanted is ConfigParts:
-        return bootstrap.config()
-    if wanted is ImportParts:
-        return bootstrap.imports()
-    if wanted is ServeParts:
-        return bootstrap.serving()
-    if wanted is OfflineSchedule:
-        return bootstrap.schedule()
-    raise TypeError(f"no part of the bootstrap is a {wanted!r}")
+    built: dict[type, Callable[[], object]] = {
+        BoxParts: bootstrap.box,
+        ConfigParts: bootstrap.config,
+        ImportParts: bootstrap.imports,
+        SightParts: bootstrap.sight,
+        ServeParts: bootstrap.serving,
+        OfflineSchedule: bootstrap.schedule,
+    }
+    if wanted not in built:
+        raise TypeError(f"no part of the bootstrap is a {wanted!r}")
+    return built[wanted]()

@@ -101,12 +101,12 @@ class _Run:
         tell_of_settings(self.root, self.notes)
         macros = Macros(defined=self.root.mapping("macros"), notes=self.notes).checked("macros")
         self._expand_others(macros)
-        models = [(model, self._expanded(model, fields, macros)) for model, fields in self.root.each("models")]
+        models = [
+            (model, self._expanded(model, fields, macros)) for model, fields in self.root.each("models")
+        ]
         if not models and self.root.get("peers") is None:
             self.notes.refuse(self.root.given, "models", "there are none, and no peers: nothing to import")
-        patches = {
-            model: patches_of(fields.inner("filters"), self.notes) for model, fields in models
-        }
+        patches = {model: patches_of(fields.inner("filters"), model, self.notes) for model, fields in models}
         names = self._names(models, patches)
         self._make(models, names, patches)
         upstreams = Peers(notes=self.notes, secrets=self.secrets, routes=self.routes).upstreams(self.root)
@@ -221,7 +221,9 @@ class _Run:
             found = self.routes.leads.get(asked)
             model = next((it for it, name in names.items() if found and name == found[0].name), None)
             if model is None or model not in self.engines:
-                self.notes.left_out(at, hooks.below("preload"), f"there is no model {asked}, and llama-swap says nothing")
+                self.notes.left_out(
+                    at, hooks.below("preload"), f"there is no model {asked}, and llama-swap says nothing"
+                )
                 continue
             keys = self.engines[model].keys
             order += 10
@@ -275,8 +277,10 @@ class _Run:
             document["hosts"] = {"local": host}
         if self.engines:
             document["engines"] = {
-                names[model]: Said(self._engine(made), above=("", *_metadata(made.fields)))
-                for model, made in self.engines.items()
+                names[model]: Said(
+                    self._engine(made), above=(*(("",) if number else ()), *_metadata(made.fields))
+                )
+                for number, (model, made) in enumerate(self.engines.items())
             }
         sections = {"upstreams": upstreams, "routes": self.routes.routes, "keys": keys}
         document |= {name: Said(value, above=("",)) for name, value in sections.items() if value}
@@ -294,12 +298,27 @@ class _Run:
                     name: {"evicts": list(evicts), "min_resident": 0} if evicts else {"min_resident": 0}
                     for name, evicts in groups.evicts.items()
                 },
-                above=("Members of one group exclude each other; a start also stops members of what it evicts.",),
+                above=(
+                    "Members of one group exclude each other; a start also stops members of what it evicts.",
+                    "min_resident: 0 lets one go right after its start, as llama-swap does.",
+                ),
             )
         return host
 
     def _engine(self, made: Engine) -> dict[str, object]:
-        first = ("driver", "argv", "container", "args", "cwd", "env", "model", "task", "port", "address", "health")
+        first = (
+            "driver",
+            "argv",
+            "container",
+            "args",
+            "cwd",
+            "env",
+            "model",
+            "task",
+            "port",
+            "address",
+            "health",
+        )
         keys = {name: made.keys[name] for name in (*first, *made.keys) if name in made.keys}
         if keys.get("health") == "/health":
             del keys["health"]

@@ -87,9 +87,7 @@ class Macros:
             text = text.replace("${" + name + "}", mark)
         left = MACRO.search(text)
         if left is not None:
-            self.notes.refuse(
-                at, path, f"there is no macro {left[1]}: {left[0]}", line=_line_of(at, left[0])
-            )
+            self.notes.refuse(at, path, f"there is no macro {left[1]}: {left[0]}", line=_line_of(at, left[0]))
         return text
 
 

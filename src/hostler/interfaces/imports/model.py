@@ -208,7 +208,9 @@ class Maker:
         return kept
 
     def _secret(self, value: str, name: str, made: Engine) -> str:
-        return self.secrets.refer(value, f"{made.model}-{name}", made.fields.at("cmd"), made.fields.below("cmd"))
+        return self.secrets.refer(
+            value, f"{made.model}-{name}", made.fields.at("cmd"), made.fields.below("cmd")
+        )
 
     def _key_flag(self, command: Command, name: str) -> None:
         if command.option("--host") in (None, "127.0.0.1", "localhost", "::1"):

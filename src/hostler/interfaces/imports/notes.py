@@ -87,9 +87,7 @@ class Notes:
         """It cannot be imported."""
         number = line or at.line
         told = f"{path}: {why}" if path else why
-        self.refused.setdefault(
-            (at.file, number, told), f"{at.file}:{number}: {shorten(told, LONGEST)}"
-        )
+        self.refused.setdefault((at.file, number, told), f"{at.file}:{number}: {shorten(told, LONGEST)}")
 
     def notes(self) -> tuple[Note, ...]:
         """Every note, in the order of the files and lines."""
@@ -104,5 +102,10 @@ class Notes:
 def _joined(key: tuple[object, ...], places: Sequence[tuple[Given, str]]) -> Note:
     first, path = min(places, key=lambda it: (it[0].file, it[0].line))
     return Note(
-        file=first.file, line=first.line, sign=Sign(str(key[0])), path=path, text=str(key[1]), count=len(places)
+        file=first.file,
+        line=first.line,
+        sign=Sign(str(key[0])),
+        path=path,
+        text=str(key[1]),
+        count=len(places),
     )

@@ -28,8 +28,8 @@ class Patches:
         return {**self.always, **self.by_name.get(name, {})}
 
 
-def patches_of(filters: Fields, notes: Notes) -> Patches:
-    """The patches that filters come to."""
+def patches_of(filters: Fields, model: str, notes: Notes) -> Patches:
+    """The patches that the filters of `model` come to; of a peer's, which has several, `model` is empty."""
     always: Patch = {}
     gone: list[str] = []
     set_always = _settings(filters.mapping("setParams"), filters.below("setParams"), notes)
@@ -42,13 +42,14 @@ def patches_of(filters: Fields, notes: Notes) -> Patches:
         if not name or name == "model":
             continue
         _put(always, name.split("."), None)
-        if name not in set_always:
+        if name not in set_always and not (model in by_name and all(name in it for it in by_name.values())):
             gone.append(name)
     if gone:
         notes.changed(
             filters.at(key),
             filters.below(key),
-            f"{', '.join(gone)} reach the engine as null instead of not at all; llama.cpp and vLLM read null as absent",
+            f"{', '.join(gone)} reach the engine as null instead of not at all; llama.cpp and vLLM read null"
+            " as absent",
             alike="stripParams",
         )
     return Patches(always={**always, **set_always}, by_name=by_name)
@@ -58,7 +59,9 @@ def _settings(given: Mapping[str, Given], path: str, notes: Notes) -> Patch:
     found: Patch = {}
     for name, value in given.items():
         if name == "model":
-            notes.left_out(value, f"{path}.model", "the model's name is the target's own: useModelName says it")
+            notes.left_out(
+                value, f"{path}.model", "the model's name is the target's own: useModelName says it"
+            )
             continue
         if value.keys is not None:
             notes.changed(

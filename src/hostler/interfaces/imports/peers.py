@@ -71,14 +71,16 @@ class Peers:
         return keys
 
     def _models(self, name: str, upstream: str, fields: Fields, counted: Mapping[str, int]) -> None:
-        patches = patches_of(fields.inner("filters"), self.notes)
+        patches = patches_of(fields.inner("filters"), "", self.notes)
         for at, model in fields.texts("models"):
             full = f"{name}/{model}"
             if not self.routes.claim(full, at, fields.below("models")):
                 continue
             bare = []
             if counted[model] > 1:
-                self.notes.warn(at, fields.below("models"), f"{model} is asked for as {full} only: peers share it")
+                self.notes.warn(
+                    at, fields.below("models"), f"{model} is asked for as {full} only: peers share it"
+                )
             elif model not in self.routes.owners and self.routes.claim(model, at, fields.below("models")):
                 bare.append(model)
             self.routes.peer(full, Target(name=upstream, model=model, upstream=True), patches, bare)

@@ -49,7 +49,9 @@ class Routes:
         """Whether the name is free; a second place for it is refused."""
         parts = name.split("/")
         if not name or len(name.encode()) > MAX_BYTES or "." in parts or ".." in parts:
-            self.notes.refuse(at, path, f"a route is 1 to {MAX_BYTES} bytes of text, without . or .. as a part")
+            self.notes.refuse(
+                at, path, f"a route is 1 to {MAX_BYTES} bytes of text, without . or .. as a part"
+            )
             return False
         if name in self.owners:
             self.notes.refuse(at, path, f"{name} is taken: {self.owners[name]}")
@@ -116,7 +118,9 @@ class Routes:
         for name, fields in root.each("selectors"):
             if not self.claim(name, fields.given, fields.path):
                 continue
-            targets = [found for at, text in fields.texts("targets") if (found := self._target(text, at, fields))]
+            targets = [
+                found for at, text in fields.texts("targets") if (found := self._target(text, at, fields))
+            ]
             if not targets:
                 self.notes.refuse(fields.given, fields.path, "it has no target")
                 continue

@@ -44,6 +44,9 @@ class Secrets:
             known = unique(slug(name), self.files)
             self.files[known] = Secret(value)
         self.notes.tell(
-            Sign.CHANGED, at, path, f"the secret is never written in clear: it is in {SECRETS}/{known}, mode 0600"
+            Sign.CHANGED,
+            at,
+            path,
+            f"the secret is never written in clear: it is in {SECRETS}/{known}, mode 0600",
         )
         return f"${{file:{NOWHERE}/{SECRETS}/{known}}}"

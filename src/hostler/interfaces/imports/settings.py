@@ -112,8 +112,13 @@ def _ignored(root: Fields, notes: Notes) -> None:
         try:
             re.compile(pattern)
         except re.error as error:
-            notes.refuse(at, upstream.below("ignorePaths"), f"{pattern} is no regular expression here: {error}")
+            notes.refuse(
+                at, upstream.below("ignorePaths"), f"{pattern} is no regular expression here: {error}"
+            )
             continue
         notes.left_out(
-            at, upstream.below("ignorePaths"), "what of an engine's own pages starts it is not set", alike="ignorePaths"
+            at,
+            upstream.below("ignorePaths"),
+            "what of an engine's own pages starts it is not set",
+            alike="ignorePaths",
         )

@@ -185,11 +185,16 @@ def groups_of(found: Together, engines: Mapping[str, str]) -> Groups:
             classes.append([model])
         else:
             same.append(model)
-    named = _named([each for each in classes if len(each) > 1 or found.stops[each[0]] or stopped_by[each[0]]],
-                   found, engines)
+    named = _named(
+        [each for each in classes if len(each) > 1 or found.stops[each[0]] or stopped_by[each[0]]],
+        found,
+        engines,
+    )
     of = {model: name for name, each in named.items() for model in each}
     evicts = {
-        name: tuple(other for other, them in named.items() if other != name and them[0] in found.stops[each[0]])
+        name: tuple(
+            other for other, them in named.items() if other != name and them[0] in found.stops[each[0]]
+        )
         for name, each in named.items()
     }
     return Groups(of=of, evicts=evicts)
@@ -215,9 +220,7 @@ def _named(
     named: dict[str, list[str]] = {}
     for each in classes:
         theirs = {found.names.get(model) for model in each}
-        alone = [
-            other for other in classes if {found.names.get(model) for model in other} & theirs
-        ] == [each]
+        alone = [other for other in classes if {found.names.get(model) for model in other} & theirs] == [each]
         name = engines[each[0]]
         if alone and len(theirs) == 1 and (given := next(iter(theirs))):
             name = given

@@ -18,6 +18,7 @@ FIRST_LINE: Final = "# yaml-language-server: $schema=./hostler.schema.json"
 """Tells editors where the JSON Schema is; the first line of every config that we write (CONF-1)."""
 
 _PLAIN: Final = re.compile(r"(--?)?[A-Za-z_/][A-Za-z0-9_./@+-]*(:[A-Za-z0-9_./@+-]+)*")
+_MEASURE: Final = re.compile(r"([0-9]+(ms|[smhd]))+|[0-9]+(\.[0-9]+)? [KMGT]?i?B")
 _WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 _HIDDEN: Final = re.compile("[\x7f-\xa0\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\uffff]")
 
@@ -118,7 +119,7 @@ def scalar(value: object) -> str:
     if isinstance(value, int | float):
         return repr(value)
     text = str(value)
-    if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
+    if (_PLAIN.fullmatch(text) and text.lower() not in _WORDS) or _MEASURE.fullmatch(text):
         return text
     quoted = json.dumps(text, ensure_ascii=False)
     return _HIDDEN.sub(lambda match: f"\\u{ord(match[0]):04x}", quoted)
