@@ -27,7 +27,7 @@ NOTHING: Final = (
     "",
     "engines:",
     "  fast-4b:",
-    '    argv: [llama-server, -m, "{file}", --alias, "{model}", --host, "{address}", --port, "{port}", --jinja]',
+    '    argv: [llama-server, -m, "{file}", --alias, "{model}", --host, "{address}", --port, "{port}"]',
     "    files: [/srv/models/qwen3-4b-q4_k_m.gguf]",
     "routes:",
     "  chat: {profiles: {local: fast-4b}}",
@@ -137,8 +137,8 @@ def _about(server: Answering) -> tuple[str, ...]:
         return (runs,)
     return (
         runs,
-        f"To have Hostler start and stop it: driver: container, container: {{name: {server.container}}},"
-        f" port: {server.port}, in the place of driver and url.",
+        "To have Hostler start and stop it, say in the place of driver and url:",
+        f"driver: container, container: {{name: {server.container}}}, port: {server.port}",
     )
 
 
@@ -243,8 +243,8 @@ def _host(making: _Making) -> dict[str, object]:
         host["groups"] = Said(
             {"main": {}},
             above=(
-                "One of these engines is up at a time. Once their memory is known, those that fit together"
-                " can do without group: main.",
+                "One engine of a group is up at a time.",
+                "Once their memory is known, those that fit together can do without group: main.",
             ),
         )
     return host
@@ -268,11 +268,11 @@ def _range(listening: frozenset[int]) -> int:
 def _seen(making: _Making) -> Iterator[str]:
     sight = making.sight
     yield ""
-    yield "Written by `hostler init` from what is on this box. It is yours to change: nothing writes it again."
+    yield "Written by `hostler init` from what is on this box. It is yours to change."
     yield "`hostler config check` checks it, `hostler serve` runs it, `hostler status` shows what it does."
     yield ""
     memory = ", ".join(f"{name} {format_size(size)}" for name, size in sorted(sight.pools.items()))
-    yield f"Memory: {memory or 'not seen'}. It is read from the machine; reserve and floor are of hosts.local.memory."
+    yield f"Memory: {memory or 'not seen'}, read at each start; hosts.local.memory says what is kept free."
     programs = ", ".join(f"{name} ({path})" for name, path in sorted(sight.programs.items()))
     yield f"Programs: {programs or 'none of llama-server, vllm, ollama, docker, podman on the PATH'}."
     yield f"Model files: {len(sight.models)}, in {_joined(sight.looked)}."

@@ -1,4 +1,4 @@
-"""What `hostler init` asks for: what there is on this box that could serve models, looked at without a change.
+"""What `hostler init` asks for: what there is on this box that could serve models, seen without a change.
 
 Decides the shape of what was seen. `hostler.adapters.sight` looks; what config comes of it is decided in
 `hostler.interfaces.first_config`.

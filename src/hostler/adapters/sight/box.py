@@ -1,7 +1,7 @@
 """This box as `hostler init` sees it: the need `SightParts`.
 
-Decides which programs are known to serve models, and where models are looked for. Who answers is asked for its
-model ids over loopback, a few seconds in all; nothing is started, stopped, loaded or written.
+Decides which programs are known to serve models, and where models are looked for. Who answers is asked for
+its model ids over loopback, a few seconds in all; nothing is started, stopped, loaded or written.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ OLLAMA: Final = ("usr/share/ollama/.ollama/models", "var/lib/ollama/models")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """The need `SightParts`. `root` stands for `/` in tests, but for the table of processes, which is `proc`."""
+    """The need `SightParts`. `root` stands for `/` in tests; the table of processes is `proc`."""
 
     env: Mapping[str, str]
     root: Path = Path("/")
@@ -148,9 +148,8 @@ class Box:
                 continue
             files = tuple(word for word in words if word.endswith(".gguf"))
             for inode in process_table.open_inodes(pid, "socket", self.proc) or ():
-                port = by_inode.get(inode)
-                if port is not None:
-                    found.setdefault(port, Answering(program=program, pid=pid, port=port, files=files))
+                if (at := by_inode.get(inode)) is not None:
+                    found.setdefault(at, Answering(program=program, pid=pid, port=at, files=files))
         return tuple(found[port] for port in sorted(found))[:MOST_SERVERS]
 
 

@@ -9,7 +9,7 @@ from hostler.domain.errors.base import Kind, Refusal
 
 @dataclass(eq=False, kw_only=True)
 class NotImportable(Refusal):
-    """What cannot be said in our config, or is no config of theirs. `problems` are `file:line: …`, all of them."""
+    """What cannot be said in our config. `problems` are all of it, each `file:line: path: why`."""
 
     kind = Kind.INVALID
     code = "not_importable"

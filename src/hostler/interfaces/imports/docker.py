@@ -71,8 +71,6 @@ def container_of(command: Command) -> Container:
         raise Inexpressible("without --name nobody could find it again")
     if found.network != "host":
         raise Inexpressible("only --network host is known: a published port is not")
-    if not any(PORT in word for word in words[1:]) and command.has_port:
-        raise Inexpressible("${PORT} stands before the image")
     return found
 
 

@@ -51,7 +51,7 @@ class Fields:
         return found.value
 
     def truth(self, name: str, *, default: bool = False) -> bool:
-        """true or false; yes, no, on and off as well."""
+        """True or false; yes, no, on and off as well."""
         found = self.get(name)
         if found is None:
             return default

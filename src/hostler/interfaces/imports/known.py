@@ -14,16 +14,18 @@ from hostler.interfaces.imports.fields import Fields
 from hostler.interfaces.imports.notes import Notes
 from hostler.services.import_parts import Given
 
-TOP: Final = frozenset(
+_TOP: Final = (
     "healthCheckTimeout globalTTL unloadTimeout startPort logLevel logTimeFormat logToStdout logRequests"
-    " metricsMaxInMemory store captureBuffer ui performance sendLoadingState includeAliasesInList apiKeys macros"
-    " models groups matrix routing hooks profiles selectors peers upstream".split()
+    " metricsMaxInMemory store captureBuffer ui performance sendLoadingState includeAliasesInList apiKeys"
+    " macros models groups matrix routing hooks profiles selectors peers upstream"
 )
-MODEL: Final = frozenset(
+_MODEL: Final = (
     "cmd cmdStop proxy checkEndpoint ttl unloadTimeout aliases useModelName filters env concurrencyLimit"
     " sendLoadingState unlisted name description metadata capabilities timeouts compat macros"
-    " healthCheckTimeout".split()
+    " healthCheckTimeout"
 )
+TOP: Final = frozenset(_TOP.split())
+MODEL: Final = frozenset(_MODEL.split())
 FILTERS: Final = frozenset({"stripParams", "strip_params", "setParams", "setParamsByID"})
 GROUP: Final = frozenset({"members", "swap", "exclusive", "persistent"})
 SELECTOR: Final = frozenset(

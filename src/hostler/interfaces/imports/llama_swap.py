@@ -73,7 +73,7 @@ def convert(source: Source, *, here: str) -> Imported:
     head = (
         "",
         f"Imported from {', '.join(file.file for file in source.files)} of llama-swap.",
-        "What means something else now was told when it was imported; `hostler config check` checks this file.",
+        "What means something else now was told when it was imported; importing again tells it again.",
     )
     return Imported(
         draft=Draft(text=yaml_text.write(document, head), secrets=run.files()),
@@ -257,7 +257,7 @@ class _Run:
                 self.notes.changed(
                     made.fields.at("unlisted"),
                     made.fields.below("unlisted"),
-                    "its route is shown in /v1/models: only an engine without a route of its own can be hidden",
+                    "its route is shown in /v1/models: only an engine without a route can be hidden",
                     alike="unlisted",
                 )
 

@@ -78,7 +78,7 @@ class Macros:
 
     def _filled(self, text: str, at: Given, path: str) -> str:
         """From the last definition to the first, so that a macro may be made of earlier ones."""
-        for name in reversed(self.defined):
+        for name in reversed(tuple(self.defined)):
             text = text.replace("${" + name + "}", self.defined[name].text)
             if len(text) > MAX_TEXT:
                 self.notes.refuse(at, path, f"its macros make it longer than {MAX_TEXT} characters")

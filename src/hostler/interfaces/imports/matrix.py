@@ -1,7 +1,7 @@
 """llama-swap's matrix: which models may be up together, from its expressions.
 
 Decides what an expression means: `a & b` both, `a | b` one of them, `+set` another set. Each set permits all
-its subsets. Pairs are computed without writing the sets out: `(a | … ) & (b | …)` ten times has 10^10 of them.
+its subsets. Pairs are computed without writing the sets out: ten times `(a | …) & (b | …)` has 10^10.
 """
 
 from __future__ import annotations

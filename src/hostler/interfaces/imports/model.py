@@ -101,7 +101,7 @@ class Maker:
         except ValueError:
             self.notes.refuse(at, path, f"{readable(proxy)} is no URL")
             return False
-        why = self._no_place(made, command, url.scheme, url.path.rstrip("/") or url.query)
+        why = _no_place(url.scheme, url.path.rstrip("/") or url.query)
         if not why and PORT not in proxy and command.has_port:
             why = f"the command listens on ${{PORT}}, proxy says {port}"
         if not why and not self._address(made, url.hostname or ""):
@@ -111,13 +111,6 @@ class Maker:
             return False
         made.port = None if PORT in proxy else port
         return made.port is None or self._same_port(made, command)
-
-    def _no_place(self, made: Engine, command: Command, scheme: str, rest: str) -> str:
-        if scheme != "http":
-            return "an engine is spoken to over http"
-        if rest:
-            return f"an engine answers at the root of its port, not at {rest}"
-        return ""
 
     def _address(self, made: Engine, host: str) -> bool:
         if host in ("localhost", "127.0.0.1"):
@@ -153,9 +146,9 @@ class Maker:
             self.notes.warn(
                 command.given,
                 command.path,
-                "the engine listens on every address, and asks for no key: whoever reaches this box reaches it,"
-                " past the gateway; --host 127.0.0.1 is enough",
-                alike="0.0.0.0",
+                "the engine listens on every address, and asks for no key: whoever reaches this box reaches"
+                " it, past the gateway; --host 127.0.0.1 is enough",
+                alike="wildcard",
             )
 
     # ------------------------------------------------------------ what runs
@@ -184,7 +177,7 @@ class Maker:
         made.programs = ((command.words[0], str(made.keys.get("cwd", self.defaults.here))),)
 
     def _arguments(self, made: Engine, command: Command) -> list[str]:
-        """The words of argv: a published port as a placeholder, secrets elsewhere, no key that nobody sends."""
+        """The words of argv: a published port as a placeholder, secrets not in clear, no key of its own."""
         words = list(command.words)
         if docker.is_docker(command) and made.port is not None:
             words = [_published(word, made.port) for word in words]
@@ -217,7 +210,7 @@ class Maker:
             self.notes.left_out(
                 command.given,
                 command.path,
-                f"{name}: Hostler sends no key to an engine of its own; who is on this box can reach the engine",
+                f"{name}: Hostler sends no key to an engine of its own; who is on this box can reach it",
             )
         else:
             self.notes.refuse(
@@ -246,8 +239,8 @@ class Maker:
             self.notes.changed(
                 fields.at("checkEndpoint"),
                 fields.below("checkEndpoint"),
-                f"it counts as ready once its own process listens (tcp), not by {health}: the model id that it"
-                " reports is not known. When model: has that id, health: can be a path",
+                f"it counts as ready once its own process listens (tcp), not by {health}: the model id that"
+                " it reports is not known. When model: has that id, health: can be a path",
             )
         else:
             made.keys["health"] = health if health.startswith("/") else f"/{health}"
@@ -318,7 +311,7 @@ class Maker:
             self.notes.left_out(
                 made.fields.at("healthCheckTimeout"),
                 made.fields.below("healthCheckTimeout"),
-                "llama-swap reads it and then uses the one of the whole file; start_timeout is what was meant",
+                "llama-swap reads it and uses the one of the whole file; start_timeout is what was meant",
                 alike="healthCheckTimeout",
             )
 
@@ -333,8 +326,8 @@ class Maker:
             self.notes.changed(
                 made.fields.given,
                 made.fields.path,
-                f"llama-swap takes at most {LIMIT} requests for a model at once; here there is no bound unless"
-                " max_concurrent says one",
+                f"llama-swap takes at most {LIMIT} requests for a model at once; here there is no bound"
+                " unless max_concurrent says one",
                 alike="concurrencyLimit",
             )
         if comfy or made.fields.inner("compat").truth("ignoreWebsockets"):
@@ -347,6 +340,13 @@ def duration(seconds: int) -> str:
         if seconds >= size and seconds % size == 0:
             return f"{seconds // size}{unit}"
     return f"{seconds}s"
+
+
+def _no_place(scheme: str, rest: str) -> str:
+    """Why an engine cannot be at such a URL, empty where it can."""
+    if scheme != "http":
+        return "an engine is spoken to over http"
+    return f"an engine answers at the root of its port, not at {rest}" if rest else ""
 
 
 def _published(word: str, port: int) -> str:

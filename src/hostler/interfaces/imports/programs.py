@@ -48,7 +48,7 @@ def _is_llama_image(word: str) -> bool:
 
 
 def _of_vllm(command: Command) -> str | None:
-    """vLLM and SGLang report what they were told to load."""
+    """What vLLM and SGLang report: what they were told to load."""
     words = command.words
     for index, word in enumerate(words[:-1]):
         if word == "serve" and words[index - 1].rpartition("/")[2] == "vllm" and index:

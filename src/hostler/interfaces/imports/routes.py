@@ -61,7 +61,7 @@ class Routes:
             self.notes.warn(
                 at,
                 path,
-                f"{name} is a cloud provider's name for a model too: whoever asks for that is answered from here",
+                f"{name} is a cloud provider's name for a model too: who asks for that is answered from here",
             )
         return True
 
@@ -166,8 +166,8 @@ class Routes:
             self.notes.changed(
                 given,
                 path,
-                "it is switched route by route (`hostler routes set ROUTE PROFILE`), and the switch outlives a"
-                " restart",
+                "it is switched route by route (`hostler routes set ROUTE PROFILE`), and the switch outlives"
+                " a restart",
             )
 
     def _old_list(self, name: str, given: Given, path: str) -> None:
@@ -175,9 +175,9 @@ class Routes:
         self.notes.refuse(
             given,
             path,
-            "a list is the old form of a profile, which llama-swap itself refuses now; it meant that these may"
-            f' run together, which is said by  matrix: {{sets: {{{slug(name)}: "{" & ".join(models)}"}}}}  in its'
-            " place (without it all models run one at a time)",
+            "a list is the old form of a profile, which llama-swap itself refuses now. It meant that these"
+            f' may run together: say `matrix: {{sets: {{{slug(name)}: "{" & ".join(models)}"}}}}` instead'
+            " (without it they run one at a time). A profile is now {pins: {ASKED: TARGET}}",
         )
 
     def _pin(self, profile: str, asked: str, pin: Given, path: str) -> None:

@@ -28,8 +28,8 @@ def node_of(root: Fields, ports: Iterable[int | None], notes: Notes) -> dict[str
         Sign.CHANGED,
         root.given,
         "",
-        f"the gateway is http://127.0.0.1:{listen}/v1, of this machine only; where llama-swap listens is in its"
-        " flags (:8080 without any). node.listen moves it, and beyond loopback it asks for keys",
+        f"the gateway is http://127.0.0.1:{listen}/v1, of this machine only; where llama-swap listens is in"
+        " its flags (:8080 without any). node.listen moves it, and beyond loopback it asks for keys",
     )
     level = root.text("logLevel", "info")
     if level not in LEVELS:
@@ -60,13 +60,13 @@ def tell_of_settings(root: Fields, notes: Notes) -> None:
         notes.changed(
             root.at("startPort"),
             "startPort",
-            "ports are given from hosts.local.ports.range (8100-8199), and kept: adding a model moves no other",
+            "ports come from hosts.local.ports.range (8100-8199) and are kept: a new model moves no other",
         )
     notes.changed(
         root.given,
         "",
-        "an engine's environment is PATH HOME LANG TZ XDG_RUNTIME_DIR and its env: nothing else of the daemon's"
-        " is passed on (LD_LIBRARY_PATH, CUDA_…, HF_HOME go under env)",
+        "an engine's environment is PATH HOME LANG TZ XDG_RUNTIME_DIR and its env: nothing else of the"
+        " daemon's is passed on (LD_LIBRARY_PATH, CUDA_…, HF_HOME go under env)",
     )
     if root.get("healthCheckTimeout") is not None or root.get("unloadTimeout") is not None:
         notes.changed(

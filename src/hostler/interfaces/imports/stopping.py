@@ -18,7 +18,7 @@ from hostler.interfaces.imports.macros import PID
 from hostler.interfaces.imports.notes import Notes
 
 _PLAIN: Final = re.compile(rf"(/\S*/)?kill( (-s )?-?(SIG)?(TERM|15))?( --)? {PID}")
-_BY_PATTERN: Final = frozenset({"pkill", "killall", "killall5", "fuser", "slay"})
+_BY_PATTERN: Final = re.compile(r"""(^|[\s;&|('"/])(pkill|killall5?|fuser|slay)(\s|$)""")
 
 
 def tell_of_stop(fields: Fields, command: Command, keys: Mapping[str, object], notes: Notes) -> None:
@@ -37,7 +37,7 @@ def tell_of_stop(fields: Fields, command: Command, keys: Mapping[str, object], n
     shown = readable(text)
     if _PLAIN.fullmatch(text):
         return
-    if any(name in re.split(r"[\s;&|]+", text) for name in _BY_PATTERN) or program in _BY_PATTERN:
+    if _BY_PATTERN.search(text):
         notes.left_out(
             given,
             path,

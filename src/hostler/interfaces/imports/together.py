@@ -216,13 +216,10 @@ def _twins(
 def _named(
     classes: Sequence[list[str]], found: Together, engines: Mapping[str, str]
 ) -> Mapping[str, list[str]]:
-    """Each class with a name: that of llama-swap's group where it is the only class of it."""
+    """Each class with a name: that of its first model's group, where all of that group is in it."""
     named: dict[str, list[str]] = {}
     for each in classes:
-        theirs = {found.names.get(model) for model in each}
-        alone = [other for other in classes if {found.names.get(model) for model in other} & theirs] == [each]
-        name = engines[each[0]]
-        if alone and len(theirs) == 1 and (given := next(iter(theirs))):
-            name = given
-        named[unique(name, named)] = each
+        theirs = found.names.get(each[0])
+        whole = all(model in each for model, name in found.names.items() if name == theirs)
+        named[unique(theirs if theirs and whole else engines[each[0]], named)] = each
     return named
