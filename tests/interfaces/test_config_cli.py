@@ -9,8 +9,10 @@ from hostler.adapters.config.offline import OfflineConfig
 from hostler.interfaces.cli.main import run
 from hostler.services.config_parts import ConfigParts
 from hostler.services.holds_offline import BoxParts
+from hostler.services.import_parts import ImportParts
 from hostler.services.schedule_offline import OfflineSchedule
 from hostler.services.serving import ServeParts
+from hostler.services.sight_parts import SightParts
 from tests.fakes.config_files import write_config
 
 GOOD = """\
@@ -44,6 +46,12 @@ class ConfigOnly:
 
     def serving(self) -> ServeParts:
         raise AssertionError("a command on the config serves nothing")
+
+    def imports(self) -> ImportParts:
+        raise AssertionError("a command on the config imports nothing")
+
+    def sight(self) -> SightParts:
+        raise AssertionError("a command on the config looks at no box")
 
     def schedule(self) -> OfflineSchedule:
         raise AssertionError("a command on the config asks for no schedule")

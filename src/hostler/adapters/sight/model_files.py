@@ -23,7 +23,7 @@ _PART: Final = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$", re.IGNORECASE)
 
 @dataclass(slots=True)
 class _Walk:
-    left: int = MOST_ENTRIES
+    left: int
 
     def files(self, directory: Path, depth: int) -> Iterator[Path]:
         """Every file below, no directory by a link; what may not be read is passed over."""
@@ -43,9 +43,9 @@ class _Walk:
                 yield entry
 
 
-def models_in(places: Iterable[Path]) -> tuple[ModelFile, ...]:
-    """Every model below these directories, each once, by path."""
-    walk = _Walk()
+def models_in(places: Iterable[Path], most: int = MOST_ENTRIES) -> tuple[ModelFile, ...]:
+    """Every model below these directories, each once, by path; `most` entries are looked at."""
+    walk = _Walk(left=most)
     files = [file for place in places for file in walk.files(place, 0)]
     ggufs = [file for file in files if file.suffix.lower() == ".gguf" and _says_gguf(file)]
     tensors = {file.parent for file in files if file.suffix.lower() == ".safetensors"}
