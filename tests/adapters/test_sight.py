@@ -17,7 +17,7 @@ def table(folder: Path, *ports: int, address: str = "0100007F") -> Path:
     proc = folder / "proc"
     (proc / "net").mkdir(parents=True)
     rows = [
-        f"   {n}: {address}:{port:04X} 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000  0 {7000 + n}\n"
+        f"   {n}: {address}:{port:04X} 00000000:0000 0A 0:0 0:0 0 1000 0 {7000 + n}\n"
         for n, port in enumerate(ports)
     ]
     (proc / "net/tcp").write_text(HEAD + "".join(rows))
@@ -77,15 +77,19 @@ def test_programs_are_found_on_the_path(tmp_path: Path) -> None:
 
 def test_who_serves_is_asked_for_its_models(tmp_path: Path) -> None:
     """CONF-4: a process that listens and is known to serve models is asked for their ids; others are not."""
-    with serving(models("qwen3:8b", "bge-m3")) as ollama, serving({"/v1/models": (401, {})}) as closed:
-        with serving(models("secret")) as other, serving({}) as empty:
-            proc = table(tmp_path, ollama, closed, other, empty, 1)
-            process(proc, 0, "/usr/local/bin/ollama", "serve")
-            process(proc, 1, "python3", "-m", "vllm.entrypoints.openai.api_server")
-            process(proc, 2, "python3", "app.py")
-            process(proc, 3, "/opt/llama-server", "-m", "/m/a.gguf")
-            process(proc, 4, "llama-server")
-            seen = look(tmp_path, proc)
+    with (
+        serving(models("qwen3:8b", "bge-m3")) as ollama,
+        serving({"/v1/models": (401, {})}) as closed,
+        serving(models("secret")) as other,
+        serving({}) as empty,
+    ):
+        proc = table(tmp_path, ollama, closed, other, empty, 1)
+        process(proc, 0, "/usr/local/bin/ollama", "serve")
+        process(proc, 1, "python3", "-m", "vllm.entrypoints.openai.api_server")
+        process(proc, 2, "python3", "app.py")
+        process(proc, 3, "/opt/llama-server", "-m", "/m/a.gguf")
+        process(proc, 4, "llama-server")
+        seen = look(tmp_path, proc)
     by_port = {one.port: one for one in seen.answering}
     assert set(by_port) == {ollama, closed, empty, 1}
     assert (by_port[ollama].program, by_port[ollama].pid) == ("ollama", 100)
@@ -105,7 +109,7 @@ def test_who_listens_elsewhere_is_not_asked(tmp_path: Path) -> None:
 
 
 def test_containers_are_listed_and_those_that_serve_are_asked(tmp_path: Path) -> None:
-    """CONF-4: Docker's list of what runs is read; a published port of an image that serves models is asked."""
+    """CONF-4: Docker's list of what runs is read; the port of an image that serves models is asked."""
     socket = tmp_path / "var/run/docker.sock"
     socket.parent.mkdir(parents=True)
     with serving(models("m")) as port:
@@ -135,7 +139,7 @@ def test_a_docker_that_answers_otherwise_is_none(tmp_path: Path, answer: tuple[i
 
 
 def test_a_docker_elsewhere_is_not_asked(tmp_path: Path) -> None:
-    """CONF-4: DOCKER_HOST that leads to another machine is not followed; nor is a socket nobody listens on."""
+    """CONF-4: DOCKER_HOST of another machine is not followed, nor a socket that nobody listens on."""
     assert look(tmp_path, DOCKER_HOST="tcp://192.0.2.1:2375").docker == ""
     socket = tmp_path / "dead.sock"
     with serving({}, socket):
@@ -144,7 +148,7 @@ def test_a_docker_elsewhere_is_not_asked(tmp_path: Path) -> None:
 
 
 def test_model_files(tmp_path: Path) -> None:
-    """CONF-4: GGUFs are found with all their parts and their projector, each once; halves and others are not."""
+    """CONF-4: GGUFs are found with their parts and projector, each once; halves and others are not."""
     home = tmp_path / "home"
     gguf(home / "models/a.gguf")
     (home / "models/again.gguf").symlink_to(home / "models/a.gguf")
@@ -217,7 +221,7 @@ def test_the_place_of_the_config(tmp_path: Path) -> None:
     system = tmp_path / "etc/hostler/hostler.yaml"
     system.parent.mkdir(parents=True)
     system.write_text("version: 1\n")
-    with pytest.raises(FileExists, match="etc/hostler/hostler.yaml is there already"):
+    with pytest.raises(FileExists, match=r"etc/hostler/hostler\.yaml is there already"):
         here.place(force=False)
     assert here.place(force=True) == str(system)
     named = Box(env={"HOSTLER_CONFIG": str(tmp_path / "a/b.yaml")}, root=tmp_path, proc=here.proc)

@@ -1,4 +1,4 @@
-"""A server that answers GETs with JSON, over loopback or a socket in the file system, from a thread of its own."""
+"""A server of JSON over loopback, or over a socket in the file system, from a thread of its own."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class UnixServer(ThreadingHTTPServer):
 
     address_family = socket.AF_UNIX
 
-    def server_bind(self) -> None:
-        self.socket.bind(self.server_address)
-        self.server_name, self.server_port = "localhost", 0
+    def listen(self, path: Path) -> None:
+        self.socket.bind(str(path))
+        self.server_activate()
 
 
 def models(*ids: str) -> Answers:
@@ -33,7 +33,7 @@ def serving(answers: Answers, path: Path | None = None) -> Iterator[int]:
     """A server with these answers, 404 to all else; its port, 0 of one that is at `path`."""
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # noqa: N802 - the library's name
+        def do_GET(self) -> None:
             status, value = answers.get(self.path, (404, {}))
             body = json.dumps(value).encode()
             self.send_response(status)
@@ -47,13 +47,18 @@ def serving(answers: Answers, path: Path | None = None) -> Iterator[int]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
             return
 
-    server = (
-        UnixServer(str(path), Handler) if path is not None else ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    )
+    server: ThreadingHTTPServer
+    if path is None:
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        port = int(server.server_address[1])
+    else:
+        server = UnixServer(("", 0), Handler, bind_and_activate=False)
+        server.listen(path)
+        port = 0
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
-        yield server.server_port
+        yield port
     finally:
         server.shutdown()
         thread.join()

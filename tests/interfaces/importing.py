@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from hostler.adapters.config.reading import Reading, examine
 from hostler.adapters.imports.files import ImportFiles
 from hostler.domain.errors import NotImportable
@@ -91,9 +93,12 @@ def refused(folder: Path, text: str, env: Env | None = None) -> list[str]:
     """The reasons why a file of that text is refused, each as `LINE: path: why`."""
     path = write(folder, text)
     files = parts(folder, env)
-    try:
+    with pytest.raises(NotImportable) as caught:
         convert(files.read([path]), here=files.here)
-    except NotImportable as error:
-        assert error.count == len(error.problems)
-        return [problem.removeprefix(f"{path}:") for problem in error.problems]
-    raise AssertionError("it is not refused")
+    assert caught.value.count == len(caught.value.problems)
+    return [problem.removeprefix(f"{path}:") for problem in caught.value.problems]
+
+
+def stops_between(got: Made, one: str, two: str) -> bool:
+    """Whether a start of either engine stops the other."""
+    return got.stops(one, two) or got.stops(two, one)

@@ -18,7 +18,7 @@ def fleet(folder: Path, sight: Sight) -> Fleet:
 
 
 def test_with_nothing_the_comments_say_what_to_add(tmp_path: Path) -> None:
-    """CONF-4: with nothing to serve the config is right and empty, and the example in its comments is right."""
+    """CONF-4: with nothing to serve the config is empty and right, and so is its comments' example."""
     first = first_config(Sight(looked=("/m",)))
     assert (first.running, first.on_demand, first.listen) == (0, 0, "127.0.0.1:7070")
     assert dict(fleet(tmp_path, Sight()).engines) == {}
@@ -33,7 +33,7 @@ def test_with_nothing_the_comments_say_what_to_add(tmp_path: Path) -> None:
 
 
 def test_what_runs_is_used_as_it_is(tmp_path: Path) -> None:
-    """CONF-4: a server that runs is an external engine for each of its models, under the ids that it reports."""
+    """CONF-4: a server that runs is an external engine for each model, under the ids that it reports."""
     server = Answering(program="ollama", pid=7, port=11434, models=("qwen3:8b", "bge-m3", "../x"))
     second = Answering(program="llama-server", pid=8, port=8080, models=("/m/qwen3:8b",))
     found = fleet(tmp_path, Sight(answering=(server, second)))

@@ -1,5 +1,4 @@
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,7 +83,7 @@ async def test_the_answer_as_json(tmp_path: Path) -> None:
     assert (answer["engines"], answer["routes"]) == (1, 1)
     note = next(note for note in answer["notes"] if note["path"] == "models.a.cmdStop")
     assert (note["file"], note["line"], note["change"], note["count"]) == (path, 4, "changed", 1)
-    assert [os.path.basename(each) for each in answer["secrets"]] == ["llama-swap-1"]  # noqa: PTH119 - text
+    assert [each.rpartition("/")[2] for each in answer["secrets"]] == ["llama-swap-1"]
     target = str(tmp_path / "o.yaml")
     answer = json.loads(
         (await shell(tmp_path).inside("import", "llama-swap", path, "--json", "-o", target)).out
@@ -102,6 +101,29 @@ async def test_where_llama_swap_is_started_in(tmp_path: Path) -> None:
     assert "there is no program" not in ended.err
     ended = await shell(tmp_path).inside("import", "llama-swap", path, "--from", "/")
     assert "there is no program ./run.sh on this machine, seen from /" in ended.err
+
+
+async def test_a_later_import_keeps_what_a_person_knows(tmp_path: Path) -> None:
+    """CONF-4: with --force an engine keeps its memory, entry and class; the source is never written."""
+    path, target = write(tmp_path, GOOD), tmp_path / "hostler.yaml"
+    target.write_text(
+        "version: 1\nengines:\n"
+        "  a: {memory: {ram: 2 GiB}, entry: a#b, serving_class: windowed, ttl: 5s}\n  z: 3\n"
+    )
+    user = shell(tmp_path)
+    ended = await user.inside("import", "llama-swap", path, "-o", str(target), "--force")
+    assert ended.code == 0
+    text = target.read_text()
+    for kept in ("memory: {ram: 2 GiB}", '"a#b"', "serving_class: windowed"):
+        assert kept in text
+    assert "ttl" not in text
+    assert "unknown" not in text
+    assert f"+ {target}:3: engines.a.memory: kept from the config of before" in ended.err
+    ours = await user.inside("import", "llama-swap", path, "-o", path, "--force")
+    assert (ours.code, (tmp_path / "swap.yaml").read_text()) == (65, GOOD)
+    assert "cannot be written: it is what is imported" in ours.err
+    target.write_text("a: [")
+    assert (await user.inside("import", "llama-swap", path, "-o", str(target), "--force")).code == 0
 
 
 @dataclass(frozen=True)

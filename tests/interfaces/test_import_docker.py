@@ -13,7 +13,7 @@ def one(folder: Path, cmd: str, more: str = "") -> Made:
 
 
 def test_a_container_becomes_a_container_engine(tmp_path: Path) -> None:
-    """CONF-4: docker run with a name and the host's network is a container engine, its cmdStop the driver's."""
+    """CONF-4: docker run with a name and the host's network is a container engine; its stop, too."""
     got = one(
         tmp_path,
         f"{HEAD} -d --init -v /srv/m:/models:ro --device=/dev/dri -e A=b -e HF_TOKEN=hf_secret -m 8g"
@@ -51,7 +51,7 @@ def test_a_container_becomes_a_container_engine(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_container_engine_cannot_say_stays_a_process(tmp_path: Path, cmd: str, why: str) -> None:
-    """CONF-4: with a flag that no key of ours says, the docker client stays the engine, and the flag is told."""
+    """CONF-4: with a flag that no key of ours says, the docker client is the engine, and that is told."""
     got = one(tmp_path, cmd)
     assert got.engine("a").driver is DriverKind.PROCESS
     assert why in got.tells("models.a.cmd: it stays a process")
@@ -59,7 +59,7 @@ def test_what_a_container_engine_cannot_say_stays_a_process(tmp_path: Path, cmd:
 
 
 def test_a_published_port_is_the_engines(tmp_path: Path) -> None:
-    """CONF-4: a fixed port that docker publishes is a placeholder of ours; the container's own is not touched."""
+    """CONF-4: a fixed port that docker publishes is a placeholder; the container's own stays."""
     got = one(
         tmp_path,
         "docker run --rm --name llm -p 127.0.0.1:9000:8000 vllm/vllm-openai --model org/m --port 8000",

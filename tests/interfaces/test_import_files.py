@@ -66,7 +66,7 @@ def test_a_billion_laughs(tmp_path: Path) -> None:
 
 
 def test_variables_are_text(tmp_path: Path) -> None:
-    """CONF-4: ${{env.NAME}} is replaced before YAML is read, quotes escaped; in a comment it may be missing."""
+    """CONF-4: ${{env.NAME}} is put in before YAML is read, quotes escaped; in a comment it may miss."""
     got = made(
         tmp_path,
         f"""\
@@ -118,7 +118,7 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     ],
 )
 def test_files_that_contradict(tmp_path: Path, one: str, two: str, why: str) -> None:
-    """CONF-4: two files that say different things, or define one name twice, are refused by the second's line."""
+    """CONF-4: two files that contradict, or define one name twice, are refused by the second's line."""
     from hostler.interfaces.imports.llama_swap import convert  # noqa: PLC0415 - the call that is tested
 
     first, second = write(tmp_path, one + "\n", "1.yaml"), write(tmp_path, two + "\n", "2.yaml")
@@ -146,7 +146,7 @@ def test_a_config_is_written_with_its_secrets_and_never_over_another(tmp_path: P
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     """CONF-4: a directory that is not there is told, and nothing is left."""
-    with pytest.raises(FileUnusable, match="no/hostler.yaml cannot be written: No such file"):
+    with pytest.raises(FileUnusable, match=r"no/hostler\.yaml cannot be written: No such file"):
         parts(tmp_path).finish(Draft(text="version: 1\n"), "no/hostler.yaml", force=False)
     assert list(tmp_path.iterdir()) == []
 

@@ -10,7 +10,7 @@ LLAMA = "llama-server -m /m/a.gguf --port ${PORT}"
 
 
 def test_a_model_becomes_an_engine_and_a_route(tmp_path: Path) -> None:
-    """CONF-4: a model becomes a process engine with an auto port, and its id a route, whatever it is made of."""
+    """CONF-4: a model becomes a process engine with an auto port, and its id, of any text, a route."""
     got = made(
         tmp_path,
         """\
@@ -32,7 +32,7 @@ def test_a_model_becomes_an_engine_and_a_route(tmp_path: Path) -> None:
 
 
 def test_a_command_is_cut_as_llama_swap_cuts_it(tmp_path: Path) -> None:
-    """CONF-4: comment lines go before macros, a backslash joins lines, quotes hold words together, ; is text."""
+    """CONF-4: comment lines go before macros, a backslash joins lines, quotes hold words, ; is text."""
     got = made(
         tmp_path,
         """\
@@ -67,7 +67,7 @@ def test_a_command_is_cut_as_llama_swap_cuts_it(tmp_path: Path) -> None:
     ],
 )
 def test_a_command_that_cannot_run_is_refused(tmp_path: Path, cmd: str, why: str) -> None:
-    """CONF-4, PLAT-1: a command that needs a shell, Windows, or a macro that is none is refused by its line."""
+    """CONF-4, PLAT-1: a command that needs a shell, Windows or an unknown macro is refused by its line."""
     (told,) = refused(tmp_path, f"models:\n  a:\n    cmd: {cmd}\n")
     assert told.startswith(("3: models.a.cmd: ", "2: models.a.proxy: "))
     assert why in told
@@ -108,7 +108,7 @@ def test_a_shell_of_ones_own_is_one_script(tmp_path: Path) -> None:
     ],
 )
 def test_a_place_that_cannot_be_is_refused(tmp_path: Path, model: str, why: str) -> None:
-    """CONF-4, BG-09: a proxy without its port, with a path, a name, TLS, or another port than the command's."""
+    """CONF-4, BG-09: a proxy without a port, with a path, a name, TLS, or not the command's port."""
     told = refused(tmp_path, f"models:\n  a: {{cmd: llama-server --port 9000, {model}}}\n")
     assert any(why in each for each in told)
 
@@ -150,7 +150,7 @@ def test_an_address_is_kept_and_a_wildcard_is_loopback(tmp_path: Path) -> None:
 def test_the_id_that_an_engine_reports_is_known_or_not_asked(
     tmp_path: Path, cmd: str, model: str, health: str
 ) -> None:
-    """CONF-4, ENG-4: `model` is the id that the program will report; where that is unknown, the port decides."""
+    """CONF-4, ENG-4: `model` is the id that the program reports; where it is unknown, the port decides."""
     engine = made(tmp_path, f"models:\n  a: {{cmd: {cmd!r}}}\n").engine("a")
     assert (engine.model, engine.health) == (model, health)
 

@@ -56,7 +56,7 @@ def test_aliases_are_a_routes(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path: Path, keys: str, why: str) -> None:
-    """CONF-4, BG-31: a name that leads to two places or nowhere, and what no key of ours can say, is refused."""
+    """CONF-4, BG-31: a name that leads to two places or nowhere, or what no key of ours says, is refused."""
     told = refused(tmp_path, keys.replace("C", repr(CMD)) + "\n")
     assert any(why in each for each in told), told
 
@@ -139,7 +139,8 @@ def test_a_profile_of_all_aliases_leaves_none(tmp_path: Path) -> None:
     """CONF-4: an alias that a profile is about becomes a route, with what is set for it."""
     got = made(
         tmp_path,
-        f"models:\n  a: {{cmd: {CMD!r}, aliases: [x], filters: {{setParams: {{t: 1}}}}}}\n  b: {{cmd: {CMD!r}}}\n"
+        f"models:\n  a: {{cmd: {CMD!r}, aliases: [x], filters: {{setParams: {{t: 1}}}}}}\n"
+        f"  b: {{cmd: {CMD!r}}}\n"
         "profiles: {p: {pins: {x: b, b: a}}}\n",
     )
     assert (got.route("a").aliases, targets(got, "x", "p")) == ((), (engine("b"),))
@@ -157,7 +158,7 @@ def test_a_list_of_profiles_is_refused_with_what_it_meant(tmp_path: Path) -> Non
 
 
 def test_hidden_models(tmp_path: Path) -> None:
-    """CONF-4: unlisted hides an engine that needs no route; one that needs a route is shown, and that is told."""
+    """CONF-4: unlisted hides an engine that needs no route; another one is shown, and that is told."""
     got = made(
         tmp_path,
         f"models:\n  a: {{cmd: {CMD!r}, unlisted: yes}}\n  B: {{cmd: {CMD!r}, unlisted: true}}\n",
@@ -283,7 +284,8 @@ def test_files_are_merged(tmp_path: Path) -> None:
     write(folder, f"logLevel: debug\nstartPort:\nmodels: {{b: {{cmd: {CMD!r}}}}}\n", "b.yml")
     write(
         folder,
-        "startPort: 6000\nmodels:\nhooks: {on_startup: {preload: [b]}}\ngroups: {g: {members: [a, b], swap: false}}\n",
+        "startPort: 6000\nmodels:\nhooks: {on_startup: {preload: [b]}}\n"
+        "groups: {g: {members: [a, b], swap: false}}\n",
         "c.yaml",
     )
     write(folder, "not: read", "d.txt")

@@ -41,7 +41,7 @@ groups:
 
 @pytest.mark.parametrize("below", [(), ("routing", "router", "settings")], ids=["top", "routing"])
 def test_groups(tmp_path: Path, below: tuple[str, ...]) -> None:
-    """CONF-4: swap, exclusive and persistent say whom a start stops, as in llama-swap, wherever groups stand."""
+    """CONF-4: swap, exclusive and persistent say whom a start stops, wherever the groups stand."""
     text = "".join(f"{'  ' * depth}{key}:\n" for depth, key in enumerate(below))
     text += "".join(f"{'  ' * len(below)}{line}\n" for line in GROUPS.splitlines())
     got = made(tmp_path, models("a", "b", "c", "d", "e", "f") + text)

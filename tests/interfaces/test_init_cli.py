@@ -9,23 +9,28 @@ def user(folder: Path, **more: str) -> Shell:
     return shell(folder, PATH=str(folder / "bin"), HOSTLER_CONFIG=str(folder / "hostler.yaml"), **more)
 
 
+def names(folder: Path) -> list[str]:
+    """What is in a folder."""
+    return [path.name for path in folder.iterdir()]
+
+
 async def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     """CONF-4: --dry-run prints the config, and nothing is written or made."""
     ended = await user(tmp_path).inside("init", "--dry-run")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.startswith("# yaml-language-server: $schema=./hostler.schema.json\n")
-    assert list(tmp_path.iterdir()) == []
+    assert names(tmp_path) == []
 
 
 async def test_a_config_is_written_once(tmp_path: Path) -> None:
-    """CONF-4, CONF-1: it is written where `serve` looks, private, passes the check, and is not overwritten."""
+    """CONF-4, CONF-1: it is written where `serve` looks, private and right, and is not overwritten."""
     target = tmp_path / "hostler.yaml"
     ended = await user(tmp_path).inside("init")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.startswith(f"Wrote {target}: ")
     assert "Next: hostler serve\n" in ended.out
     assert "Clients use http://127.0.0.1:" in ended.out
-    assert [path.name for path in tmp_path.iterdir()] == ["hostler.yaml"]
+    assert names(tmp_path) == ["hostler.yaml"]
     assert target.stat().st_mode & 0o777 == 0o600
     assert (await user(tmp_path).inside("config", "check")).code == 0
     target.write_text("version: 1\n")

@@ -108,7 +108,7 @@ async def test_a_model_file_starts_on_demand(real: House) -> None:
 
 @pytest.mark.real
 async def test_an_imported_model_starts_and_swaps(real: House) -> None:
-    """CONF-4, EVICT-1: models of llama-swap answer by their names and aliases, and one makes room for the next."""
+    """CONF-4, EVICT-1: models of llama-swap answer by name and alias; one makes room for the next."""
     path = installed(real)
     for name in ("one", "two"):
         write_model(real.root / f"{name}.gguf", says=f"I am {name}.")

@@ -91,11 +91,17 @@ class ImportParts(Protocol):
         """What `hostler config check` finds wrong with a draft. Nothing is left on the disk."""
         ...
 
-    def finish(self, draft: Draft, path: str | None, *, force: bool) -> Sequence[str]:
+    def earlier(self, path: str) -> Mapping[str, Given]:
+        """The engines of the config that is at `path` already, by name; none where there is none."""
+        ...
+
+    def finish(
+        self, draft: Draft, path: str | None, *, force: bool, sources: Sequence[str] = ()
+    ) -> Sequence[str]:
         """Write the draft to `path` with its secrets beside it; the paths of the secrets.
 
-        `path` None: nothing is written, and the draft's text is for a config in the working directory.
-        Refuses: file_exists, file_unusable.
+        `path` None: nothing is written, and the draft's text is for a config in the working directory. What
+        is one of `sources` is never written to. Refuses: file_exists, file_unusable.
         """
         ...
 

@@ -115,11 +115,23 @@ class ImportFiles:
             _write(path, _placed(draft.text, folder))
             return examine(path, self.env).problems
 
-    def finish(self, draft: Draft, path: str | None, *, force: bool) -> Sequence[str]:
+    def earlier(self, path: str) -> Mapping[str, Given]:
+        try:
+            found = given_of(decode((self.folder / path).read_bytes()), path)
+        except (OSError, Unreadable):  # What is no config of ours has nothing to keep.
+            return {}
+        engines = (found.keys or {}).get("engines")
+        return (engines.keys or {}) if engines is not None else {}
+
+    def finish(
+        self, draft: Draft, path: str | None, *, force: bool, sources: Sequence[str] = ()
+    ) -> Sequence[str]:
         if path is None:
             return [str(self.folder / SECRETS / name) for name in draft.secrets]
         target = Path(os.path.abspath(self.folder / path))  # noqa: PTH100 - a link at its end stays one
         folder = target.parent
+        if any(target.exists() and target.samefile(self.folder / each) for each in sources):
+            raise FileUnusable(path=str(target), why="it is what is imported")
         taken = [target, *(folder / SECRETS / name for name in draft.secrets)]
         if not force:
             for each in taken:

@@ -18,20 +18,6 @@ PATIENCE_S: Final = 3.0
 MAX_BYTES: Final = 1 << 20
 
 
-class _OverSocket(http.client.HTTPConnection):
-    """HTTP over a socket in the file system."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=PATIENCE_S)
-        self._path = path
-
-    def connect(self) -> None:
-        """Open it."""
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(PATIENCE_S)
-        self.sock.connect(self._path)
-
-
 def docker_socket(env: Mapping[str, str], root: Path) -> Path | None:
     """The socket that `docker` would use, if it is one and there."""
     named = env.get("DOCKER_HOST", "")
@@ -44,8 +30,12 @@ def docker_socket(env: Mapping[str, str], root: Path) -> Path | None:
 
 def running(path: Path) -> tuple[Container, ...] | None:
     """The containers that run; None where nobody answers."""
-    link = _OverSocket(str(path))
+    link = http.client.HTTPConnection("localhost", timeout=PATIENCE_S)
+    line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    line.settimeout(PATIENCE_S)
+    link.sock = line
     try:
+        line.connect(str(path))
         link.request("GET", "/containers/json")
         answer = link.getresponse()
         rows = json.loads(answer.read(MAX_BYTES)) if answer.status == 200 else None

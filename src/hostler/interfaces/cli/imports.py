@@ -49,13 +49,15 @@ def llama_swap(
     """Convert llama-swap's config. What means something else now is told on stderr, a line each.
 
     `~` means something else, `-` is left out, `!` is worth a look. Exit 65, and nothing is written, when
-    something cannot be expressed: each reason has its line.
+    something cannot be expressed: each reason has its line. With --force, memory, entry, serving_class and
+    enabled of engines that were in the file are kept.
     """
     here = parts.here if from_dir is None else from_dir
-    found = convert(parts.read(files), here=here)
+    earlier = parts.earlier(output) if output is not None and force else {}
+    found = convert(parts.read(files), here=here, earlier=earlier)
     notes = [*found.notes, *_absent(found, parts)]
     checked(found.draft, parts)
-    secrets = list(parts.finish(found.draft, output, force=force))
+    secrets = list(parts.finish(found.draft, output, force=force, sources=files))
     if json:
         say_json(
             {

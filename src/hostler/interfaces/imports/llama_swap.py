@@ -21,7 +21,7 @@ from hostler.interfaces.imports.macros import Macros
 from hostler.interfaces.imports.merging import merged
 from hostler.interfaces.imports.model import UNKNOWN_NEED, Defaults, Engine, Maker
 from hostler.interfaces.imports.names import engine_names
-from hostler.interfaces.imports.notes import Note, Notes
+from hostler.interfaces.imports.notes import Note, Notes, Sign
 from hostler.interfaces.imports.patches import Patches, patches_of
 from hostler.interfaces.imports.peers import Peers, keys_of
 from hostler.interfaces.imports.routes import Routes
@@ -34,6 +34,8 @@ from hostler.services.import_parts import Draft, Given, Source
 LEAST_START: Final = 15
 AUTO: Final = (8100, 8199)
 """The ports of `port: auto` unless the config says others."""
+KEPT: Final = ("memory", "entry", "serving_class", "enabled")
+"""Keys of an engine that a later import keeps: what a person, or a catalog, knows of it."""
 _METADATA: Final = 4000
 _RUNS: Final = re.compile(r"\s+")
 
@@ -49,8 +51,10 @@ class Imported:
     routes: int = 0
 
 
-def convert(source: Source, *, here: str) -> Imported:
+def convert(source: Source, *, here: str, earlier: Mapping[str, Given] | None = None) -> Imported:
     """The config that `source` comes to. `here` is the directory that llama-swap is started in.
+
+    `earlier` are the engines of a config that was made before: what llama-swap cannot say of them is kept.
 
     Refuses: not_importable, with every reason.
     """
@@ -64,6 +68,7 @@ def convert(source: Source, *, here: str) -> Imported:
         secrets=Secrets(variables=source.variables, notes=notes),
         routes=Routes(notes=notes),
         here=here,
+        earlier=earlier or {},
     )
     document = run.document()
     refusals = notes.refusals()
@@ -93,6 +98,7 @@ class _Run:
     secrets: Secrets
     routes: Routes
     here: str
+    earlier: Mapping[str, Given]
     engines: dict[str, Engine] = field(default_factory=dict)
 
     def document(self) -> dict[str, object]:
@@ -278,7 +284,8 @@ class _Run:
         if self.engines:
             document["engines"] = {
                 names[model]: Said(
-                    self._engine(made), above=(*(("",) if number else ()), *_metadata(made.fields))
+                    self._engine(made, self._kept(names[model])),
+                    above=(*(("",) if number else ()), *_metadata(made.fields)),
                 )
                 for number, (model, made) in enumerate(self.engines.items())
             }
@@ -305,7 +312,17 @@ class _Run:
             )
         return host
 
-    def _engine(self, made: Engine) -> dict[str, object]:
+    def _kept(self, name: str) -> dict[str, object]:
+        """What a person said of that engine in an earlier config, and llama-swap has no word for."""
+        before = self.earlier.get(name)
+        if before is None or before.keys is None:
+            return {}
+        kept = {key: before.keys[key] for key in KEPT if key in before.keys}
+        for key, given in kept.items():
+            self.notes.tell(Sign.ADDED, given, f"engines.{name}.{key}", "kept from the config of before")
+        return {key: given.plain() for key, given in kept.items()}
+
+    def _engine(self, made: Engine, kept: Mapping[str, object]) -> dict[str, object]:
         first = (
             "driver",
             "argv",
@@ -322,6 +339,9 @@ class _Run:
         keys = {name: made.keys[name] for name in (*first, *made.keys) if name in made.keys}
         if keys.get("health") == "/health":
             del keys["health"]
+        keys |= kept
+        if "memory" in kept:
+            return keys
         top = next(iter(keys))
         return {**keys, top: Said(keys[top], above=(UNKNOWN_NEED,))}
 

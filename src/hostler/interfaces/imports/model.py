@@ -232,6 +232,13 @@ class Maker:
                 *_listed(made.keys["args" if "args" in made.keys else "argv"]),
                 *found.more,
             ]
+        if fields.text("useModelName"):
+            self.notes.warn(
+                fields.at("useModelName"),
+                fields.below("useModelName"),
+                f"answers name {made.keys['model']}, not what was asked for: they are passed on as they come",
+                alike="useModelName",
+            )
         if health == "none":
             made.keys["health"] = "none"
         elif found.model is None:
@@ -241,6 +248,7 @@ class Maker:
                 fields.below("checkEndpoint"),
                 f"it counts as ready once its own process listens (tcp), not by {health}: the model id that"
                 " it reports is not known. When model: has that id, health: can be a path",
+                alike="tcp",
             )
         else:
             made.keys["health"] = health if health.startswith("/") else f"/{health}"
