@@ -47,6 +47,8 @@ def test_anchors_and_merge_keys(tmp_path: Path) -> None:
         ("? [a]\n: 1\n", "1: a key is text, not a list or a mapping"),
         ("a: {<<: x}\n", "1: << takes a mapping, or a list of them"),
         ("a: " + "[" * 60 + "]" * 60 + "\n", "1: nested more than 40 deep"),
+        ('a: "\\ud800"\n', "1: a NUL or half a character pair in a text"),
+        ("&a x: 1\n*b : 2\n", "2: no anchor &b ends before this alias"),
         ("a: ${env.NOT_SET}\n", "1: the variable NOT_SET is not set"),
         ("a: ${env.TWO}\n", "1: the variable TWO has a line end in it"),
     ],

@@ -166,7 +166,8 @@ def test_a_name_for_the_engine_is_kept(tmp_path: Path) -> None:
         """,
     )
     assert (got.engine("a").model, got.engine("b").model) == ("inside", "other")
-    assert "requests name other" in got.tells("3: models.b.useModelName")
+    assert "requests name other" in got.tells("3: models.b.useModelName: requests")
+    assert "passed on as they come" in got.tells("2: models.a.useModelName: answers name inside")
 
 
 def test_times_and_bounds(tmp_path: Path) -> None:

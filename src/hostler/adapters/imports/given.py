@@ -6,6 +6,7 @@ line. What a config of ours may be is decided in `hostler.adapters.config.yaml`;
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -26,6 +27,7 @@ from hostler.domain.values import shorten
 from hostler.services.import_parts import Given
 
 MERGE: Final = "<<"
+_UNTEXT: Final = re.compile("[\x00\ud800-\udfff]")
 
 
 def given_of(text: str, file: str) -> Given:
@@ -87,6 +89,8 @@ class _Composer:
         return Given(file=self.file, line=_line(event), items=tuple(items))
 
     def _scalar(self, event: ScalarEvent) -> Given:
+        if _UNTEXT.search(event.value):
+            raise _stop(event, "a NUL or half a character pair in a text")
         value, wrong = (event.value, "") if event.style is not None else resolve(event.value)
         first, last = event.start_mark.line, event.end_mark.line
         rows = tuple((n + 1, self.rows[n]) for n in range(first, min(last + 1, len(self.rows))))

@@ -5,6 +5,7 @@ Decides how that is told and where it goes. What it comes to is decided in `host
 
 from __future__ import annotations
 
+import posixpath
 import sys
 from typing import Annotated
 
@@ -52,7 +53,7 @@ def llama_swap(
     something cannot be expressed: each reason has its line. With --force, memory, entry, serving_class and
     enabled of engines that were in the file are kept.
     """
-    here = parts.here if from_dir is None else from_dir
+    here = posixpath.normpath(posixpath.join(parts.here, from_dir or ""))
     earlier = parts.earlier(output) if output is not None and force else {}
     found = convert(parts.read(files), here=here, earlier=earlier)
     notes = [*found.notes, *_absent(found, parts)]

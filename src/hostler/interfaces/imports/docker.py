@@ -20,6 +20,8 @@ _ALONE: Final = frozenset(
 )
 """Flags without a value that change nothing here: the driver makes, watches and removes the container."""
 _LABEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_IMAGE: Final = re.compile(r"[A-Za-z0-9]\S*")
 _SIZES: Final = {"b": "B", "k": "KiB", "m": "MiB", "g": "GiB"}
 _SHORT: Final = {"-v": "--volume", "-e": "--env", "-m": "--memory", "--net": "--network"}
 
@@ -66,6 +68,8 @@ def container_of(command: Command) -> Container:
         _flag(words, found)
     if not words:
         raise Inexpressible("it names no image")
+    if not _IMAGE.fullmatch(words[0]):
+        raise Inexpressible(f"{words[0]} is no name of an image")
     found.image, found.args = words[0], tuple(argument(word) for word in words[1:])
     if not _LABEL.fullmatch(found.name):
         raise Inexpressible("without --name nobody could find it again")
@@ -109,7 +113,7 @@ def _value(name: str, value: str, found: Container) -> None:
             found.memory = _size(value)
         case _:
             key, equals, text = value.partition("=")
-            if not equals:
+            if not equals or not _VARIABLE.fullmatch(key):
                 raise Inexpressible(f"--env {value} takes its value from the environment")
             found.env[key] = text
 

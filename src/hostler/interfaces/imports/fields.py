@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from hostler.interfaces.imports.notes import Notes
 from hostler.services.import_parts import Given
+
+MOST: Final = 10 * 365 * 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,13 +43,16 @@ class Fields:
             return default
         return found.text
 
-    def number(self, name: str, default: int = 0) -> int:
-        """A whole number."""
+    def number(self, name: str, default: int = 0, least: int = 0) -> int:
+        """A whole number, at least `least` and at most ten years of seconds."""
         found = self.get(name)
         if found is None:
             return default
         if isinstance(found.value, bool) or not isinstance(found.value, int):
             self._wrong(found, name, "a whole number")
+            return default
+        if not least <= found.value <= MOST:
+            self._wrong(found, name, f"a number from {least} to {MOST}")
             return default
         return found.value
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -150,9 +150,17 @@ class _Run:
         asked = [text for _, fields in models for _, text in fields.texts("aliases")]
         asked += [name for each in patches.values() for name in each.by_name]
         asked += list(self.root.mapping("selectors"))
+        asked += [text for _, peer in self.root.each("peers") for _, text in peer.texts("models")]
+        asked += [name for _, profile in self._profiles() for name in profile.mapping("pins")]
         for model, fields in models:
             self.routes.claim(model, fields.given, fields.path)
         return engine_names([model for model, _ in models], asked)
+
+    def _profiles(self) -> Iterator[tuple[str, Fields]]:
+        """The profiles that are no lists: those are refused where they become routes."""
+        for name, given in self.root.mapping("profiles").items():
+            if given.keys is not None:
+                yield name, Fields(given=given, path=f"profiles.{name}", notes=self.notes)
 
     def _make(
         self,
@@ -174,11 +182,8 @@ class _Run:
             self.notes.changed(
                 given, "healthCheckTimeout", f"llama-swap raises it to {LEAST_START} without a word"
             )
-        ttl = self.root.number("globalTTL")
-        if ttl < 0:
-            self.notes.refuse(self.root.at("globalTTL"), "globalTTL", "expected 0 or more seconds")
         return Defaults(
-            ttl=max(0, ttl),
+            ttl=self.root.number("globalTTL"),
             unload=self.root.number("unloadTimeout") or 10,
             start_timeout=max(start, LEAST_START) if given is not None else None,
             here=self.here,

@@ -28,6 +28,7 @@ from hostler.interfaces.imports.stopping import tell_of_stop
 
 LIMIT: Final = 10
 COMFY: Final = "comfyui_auto"
+MOST_OF_A_NAME: Final = 8000
 UNKNOWN_NEED: Final = "memory: unknown, so started only when asked for by name, and measured then"
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEY_FLAGS: Final = ("--api-key", "--api-key-file")
@@ -227,6 +228,8 @@ class Maker:
         found = programs.identity_of(command, wanted)
         health = fields.text("checkEndpoint") or "/health"
         made.keys["model"] = found.model or wanted
+        if not str(made.keys["model"]).isprintable() or len(str(made.keys["model"])) > MOST_OF_A_NAME:
+            self.notes.refuse(command.given, command.path, "the model's name is no line of text")
         if found.more:
             made.keys["args" if "args" in made.keys else "argv"] = [
                 *_listed(made.keys["args" if "args" in made.keys else "argv"]),
@@ -306,7 +309,7 @@ class Maker:
     # ------------------------------------------------------------ how long, how many
 
     def _times(self, made: Engine) -> None:
-        ttl = made.fields.number("ttl", -1)
+        ttl = made.fields.number("ttl", -1, least=-1)
         seconds = self.defaults.ttl if ttl < 0 else ttl
         if seconds:
             made.keys["ttl"] = duration(seconds)
@@ -329,7 +332,7 @@ class Maker:
         if comfy:
             limit = max(50, limit)
         if limit > 0:
-            made.keys |= {"max_concurrent": limit, "queue": 0}
+            made.keys |= {"max_concurrent": min(limit, 10_000), "queue": 0}
         else:
             self.notes.changed(
                 made.fields.given,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 from urllib.parse import urlsplit
 
 from hostler.interfaces.imports.fields import Fields
@@ -18,7 +19,11 @@ from hostler.interfaces.imports.patches import patches_of
 from hostler.interfaces.imports.routes import Routes, Target
 from hostler.interfaces.imports.secret_words import Secrets
 
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+_METADATA: Final = frozenset(
+    {"169.254.169.254", "fd00:ec2::254", "100.100.100.200", "metadata.google.internal", "metadata"}
+)
+"""Where clouds tell a machine its own secrets: never a target."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,14 +48,14 @@ class Peers:
 
     def _upstream(self, name: str, fields: Fields) -> dict[str, object] | None:
         proxy = fields.text("proxy").rstrip("/")
-        parts = urlsplit(proxy)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
+        host = _host_of(proxy)
+        if host is None:
             self.notes.refuse(
                 fields.at("proxy"), fields.below("proxy"), "expected a URL such as https://host:port"
             )
             return None
         keys: dict[str, object] = {"url": proxy if proxy.endswith("/v1") else f"{proxy}/v1"}
-        if parts.hostname not in _LOOPBACK:
+        if host not in _LOOPBACK:
             keys["host"] = "external"
         key = fields.text("apiKey")
         if key:
@@ -84,6 +89,25 @@ class Peers:
             elif model not in self.routes.owners and self.routes.claim(model, at, fields.below("models")):
                 bare.append(model)
             self.routes.peer(full, Target(name=upstream, model=model, upstream=True), patches, bare)
+
+
+def _host_of(url: str) -> str | None:
+    """The host of a URL that an upstream may have, else None."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and parts.port != 0 and url.isascii() and url.isprintable()
+    except ValueError:
+        return None
+    if (
+        parts.hostname in _METADATA
+        or not usable
+        or parts.username
+        or parts.query
+        or parts.fragment
+        or " " in url
+    ):
+        return None
+    return parts.hostname or None
 
 
 def keys_of(root: Fields, secrets: Secrets, notes: Notes) -> list[object]:

@@ -5,6 +5,7 @@ Decides which name leads where. No name may lead to two places (BG-11): what wou
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -19,6 +20,7 @@ LOCAL: Final = "local"
 """The profile that is active until somebody switches."""
 STRATEGIES: Final[Mapping[str, object]] = {"pin": "pin", "warm": "first_ready"}
 MAX_BYTES: Final = 256
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +49,12 @@ class Routes:
 
     def claim(self, name: str, at: Given, path: str) -> bool:
         """Whether the name is free; a second place for it is refused."""
-        parts = name.split("/")
-        if not name or len(name.encode()) > MAX_BYTES or "." in parts or ".." in parts:
-            self.notes.refuse(
-                at, path, f"a route is 1 to {MAX_BYTES} bytes of text, without . or .. as a part"
-            )
+        parts = re.sub("%2e", ".", re.sub("%2f", "/", name, flags=re.IGNORECASE), flags=re.IGNORECASE).split(
+            "/"
+        )
+        if not name or len(name.encode()) > MAX_BYTES or {".", ".."} & set(parts) or _CONTROL.search(name):
+            why = f"a route is 1 to {MAX_BYTES} bytes of text, no control character, no . or .. as a part"
+            self.notes.refuse(at, path, why)
             return False
         if name in self.owners:
             self.notes.refuse(at, path, f"{name} is taken: {self.owners[name]}")
@@ -148,7 +151,7 @@ class Routes:
                 "the next target is asked once the first has that many requests; targets in one group still"
                 " cannot be up together",
             )
-            return {"spill": max(1, fields.inner("settings").number("spillover", 1))}
+            return {"spill": min(10_000, max(1, fields.inner("settings").number("spillover", 1)))}
         if said not in STRATEGIES:
             self.notes.refuse(fields.at("strategy"), fields.below("strategy"), f"there is no strategy {said}")
         return STRATEGIES.get(said, "pin")
