@@ -101,6 +101,21 @@ def test_who_serves_is_asked_for_its_models(tmp_path: Path) -> None:
     assert seen.listening >= {ollama, closed, other, empty, 1}
 
 
+def test_who_hides_its_sockets_is_asked_where_it_should_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CONF-4: a server of another user, whose sockets are not shown, is asked at the port that it is told."""
+    monkeypatch.setattr("hostler.adapters.host.process_table.open_inodes", lambda *_: None)
+    with serving(models("m")) as port:
+        proc = table(tmp_path, port, 11434)
+        process(proc, 0, "llama-server", "--port", str(port))
+        process(proc, 1, "ollama", "serve")
+        process(proc, 2, "vllm", "serve")
+        seen = look(tmp_path, proc)
+    assert {one.port: one.program for one in seen.answering} == {port: "llama-server", 11434: "ollama"}
+    assert next(one for one in seen.answering if one.port == port).models == ("m",)
+
+
 def test_who_listens_elsewhere_is_not_asked(tmp_path: Path) -> None:
     """CONF-4: a server at an address that loopback does not lead to is left alone."""
     proc = table(tmp_path, 9000, address="070200C0")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -26,8 +26,18 @@ from hostler.domain.values import shorten
 from hostler.services.sight_parts import Answering, Container, Sight
 
 PROGRAMS: Final = ("llama-server", "vllm", "ollama", "docker", "podman")
-SERVERS: Final = ("llama-server", "ollama", "vllm", "sglang", "mlx_lm", "koboldcpp", "tabbyapi", "lemonade")
-"""What a process's words, or a container's image, are looked through for."""
+SERVERS: Final[Mapping[str, int]] = {
+    "llama-server": 8080,
+    "ollama": 11434,
+    "vllm": 8000,
+    "sglang": 30000,
+    "mlx_lm": 8080,
+    "koboldcpp": 5001,
+    "tabbyapi": 5000,
+    "lemonade": 8000,
+}
+"""What a process's words, or a container's image, are looked through for, with the port that each has when it
+is told none."""
 IMAGES: Final = (*SERVERS, "llama.cpp", "llama-swap")
 MOST_SERVERS: Final = 32
 ASK_S: Final = 3.0
@@ -147,10 +157,20 @@ class Box:
             if program is None:
                 continue
             files = tuple(word for word in words if word.endswith(".gguf"))
-            for inode in process_table.open_inodes(pid, "socket", self.proc) or ():
-                if (at := by_inode.get(inode)) is not None:
-                    found.setdefault(at, Answering(program=program, pid=pid, port=at, files=files))
+            for port in self._ports_of(pid, program, words, by_inode):
+                found.setdefault(port, Answering(program=program, pid=pid, port=port, files=files))
         return tuple(found[port] for port in sorted(found))[:MOST_SERVERS]
+
+    def _ports_of(
+        self, pid: int, program: str, words: Sequence[str], by_inode: Mapping[int, int]
+    ) -> tuple[int, ...]:
+        """The ports of a process; of somebody else's, whose sockets are not shown, the one that it is told."""
+        inodes = process_table.open_inodes(pid, "socket", self.proc)
+        if inodes is not None:
+            return tuple(by_inode[inode] for inode in inodes if inode in by_inode)
+        said = [after for word, after in zip(words, words[1:], strict=False) if word == "--port"]
+        port = int(said[-1]) if said and said[-1].isdigit() else SERVERS[program]
+        return (port,) if port in by_inode.values() else ()
 
 
 def _is_reachable(one: ports.Listener) -> bool:
