@@ -59,6 +59,14 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, text: str, why: str) -> None
     assert told.startswith(why)
 
 
+def test_an_empty_file_and_an_alias_for_a_key(tmp_path: Path) -> None:
+    """CONF-4: an empty file says nothing; an anchor may stand for a key."""
+    files = parts(tmp_path)
+    empty, keys = write(tmp_path, "# nothing\n", "1.yaml"), write(tmp_path, "a: &k x\n*k : y\n", "2.yaml")
+    assert files.read([empty]).files[0].keys == {}
+    assert list(files.read([keys]).files[0].keys or ()) == ["a", "x"]
+
+
 def test_a_billion_laughs(tmp_path: Path) -> None:
     """CONF-4: anchors of anchors are bounded."""
     rows = ["a0: &a0 [1, 2, 3, 4, 5, 6, 7, 8, 9, 0]"]

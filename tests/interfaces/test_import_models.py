@@ -170,6 +170,31 @@ def test_a_name_for_the_engine_is_kept(tmp_path: Path) -> None:
     assert "passed on as they come" in got.tells("2: models.a.useModelName: answers name inside")
 
 
+def test_macros_of_macros(tmp_path: Path) -> None:
+    """CONF-4: a macro may use earlier ones, a model's own takes its place, a whole value its kind."""
+    got = made(
+        tmp_path,
+        """\
+        macros: {port: "--port ${PORT}", run: "llama-server ${port}", wait: 60}
+        models:
+          a: {macros: {run: "other ${port}", size: 7}, cmd: "${run} -n ${size}", ttl: "${wait}"}
+          b: {cmd: "${run}", ttl: "${wait}"}
+        """,
+    )
+    assert got.engine("a").argv == ("other", "--port", "{port}", "-n", "7")
+    assert got.engine("b").argv[:3] == ("llama-server", "--port", "{port}")
+    assert (got.engine("a").ttl_s, got.engine("b").ttl_s) == (60, 60)
+
+
+def test_macros_do_not_grow_for_ever(tmp_path: Path) -> None:
+    """CONF-4: macros of macros of macros are bounded."""
+    rows = ["  m0: xxxxxxxxxxxxxxxxxxxx"]
+    rows += [f"  m{n}: " + "'" + ("${m" + str(n - 1) + "}") * 10 + "'" for n in range(1, 9)]
+    told = refused(tmp_path, "macros:\n" + "\n".join(rows) + "\nmodels:\n  a: {cmd: 'x ${m8}'}\n")
+    assert told[0].startswith("12: models.a.cmd: ")
+    assert "its macros make it longer than 65536 characters" in told[0]
+
+
 def test_times_and_bounds(tmp_path: Path) -> None:
     """CONF-4: ttl, start and stop times, the limit of requests and the WebSockets' part come over."""
     got = made(

@@ -7,6 +7,7 @@ its model ids over loopback, a few seconds in all; nothing is started, stopped, 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -164,11 +165,11 @@ class Box:
     def _ports_of(
         self, pid: int, program: str, words: Sequence[str], by_inode: Mapping[int, int]
     ) -> tuple[int, ...]:
-        """The ports of a process; of somebody else's, whose sockets are not shown, the one that it is told."""
+        """The ports of a process; where its sockets are not shown, the one that it is told."""
         inodes = process_table.open_inodes(pid, "socket", self.proc)
         if inodes is not None:
             return tuple(by_inode[inode] for inode in inodes if inode in by_inode)
-        said = [after for word, after in zip(words, words[1:], strict=False) if word == "--port"]
+        said = [after for word, after in itertools.pairwise(words) if word == "--port"]
         port = int(said[-1]) if said and said[-1].isdigit() else SERVERS[program]
         return (port,) if port in by_inode.values() else ()
 
