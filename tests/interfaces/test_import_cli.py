@@ -122,7 +122,10 @@ async def test_a_later_import_keeps_what_a_person_knows(tmp_path: Path) -> None:
     ours = await user.inside("import", "llama-swap", path, "-o", path, "--force")
     assert (ours.code, (tmp_path / "swap.yaml").read_text()) == (65, GOOD)
     assert "cannot be written: it is what is imported" in ours.err
-    target.write_text("a: [")
+    for nothing in ("a: [", "version: 1\n"):
+        target.write_text(nothing)
+        again = await user.inside("import", "llama-swap", path, "-o", str(target), "--force")
+        assert (again.code, "kept from" in again.err) == (0, False)
     assert (await user.inside("import", "llama-swap", path, "-o", str(target), "--force")).code == 0
 
 

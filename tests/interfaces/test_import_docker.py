@@ -62,10 +62,11 @@ def test_a_published_port_is_the_engines(tmp_path: Path) -> None:
     """CONF-4: a fixed port that docker publishes is a placeholder; the container's own stays."""
     got = one(
         tmp_path,
-        "docker run --rm --name llm -p 127.0.0.1:9000:8000 vllm/vllm-openai --model org/m --port 8000",
+        "docker run -d --rm --name llm -p 127.0.0.1:9000:8000 vllm/vllm-openai --model org/m --port 8000",
         ", proxy: 'http://127.0.0.1:9000', cmdStop: docker stop llm",
     )
     engine = got.engine("a")
+    assert engine.argv[:5] == ("docker", "run", "--rm", "--name", "llm")
     assert (engine.port, engine.model) == (9000, "org/m")
     assert engine.argv[6] == "127.0.0.1:{port}:8000"
     assert engine.argv[-2:] == ("--port", "8000")

@@ -186,6 +186,15 @@ def test_macros_of_macros(tmp_path: Path) -> None:
     assert (got.engine("a").ttl_s, got.engine("b").ttl_s) == (60, 60)
 
 
+def test_an_unknown_macro_is_told_by_its_own_line(tmp_path: Path) -> None:
+    """CONF-4: in a command of several lines the line of an unknown macro, or of a shell's sign, is told."""
+    text = "models:\n  a:\n    cmd: |\n      llama-server --port ${PORT}\n      -m x\n      LAST\n"
+    (told,) = refused(tmp_path, text.replace("LAST", "--dir ${nowhere}"))
+    assert told.startswith("6: models.a.cmd: there is no macro nowhere")
+    (told,) = refused(tmp_path, text.replace("LAST", "> log"))
+    assert told.startswith("6: models.a.cmd: no shell reads it, so > would be an argument")
+
+
 def test_macros_do_not_grow_for_ever(tmp_path: Path) -> None:
     """CONF-4: macros of macros of macros are bounded."""
     rows = ["  m0: xxxxxxxxxxxxxxxxxxxx"]
@@ -214,6 +223,7 @@ def test_times_and_bounds(tmp_path: Path) -> None:
     assert (a.max_concurrent, a.queue, a.websockets) == (3, 0, "count")
     assert (b.ttl_s, b.stop_timeout_s, b.max_concurrent, b.websockets) == (0, 7, None, "ignore")
     assert (comfy.max_concurrent, comfy.websockets, comfy.health) == (50, "ignore", "none")
+    assert "from unloadTimeout, 10s" in got.tells("1: healthCheckTimeout: an engine that must make room")
     assert "raises it to 15" in got.tells("1: healthCheckTimeout", "without a word")
     assert "at most 10 requests" in got.tells("6: models.b: ")
     assert "start_timeout is what was meant" in got.tells("7: models.comfyui_auto.healthCheckTimeout")
@@ -221,7 +231,9 @@ def test_times_and_bounds(tmp_path: Path) -> None:
 
 def test_without_a_start_time_ours_is_kept(tmp_path: Path) -> None:
     """CONF-4: where the file says no healthCheckTimeout, the start budget is ours, which is no shorter."""
-    assert made(tmp_path, f"models: {{a: {{cmd: {LLAMA!r}}}}}\n").engine("a").start_timeout_s is None
+    got = made(tmp_path, f"models: {{a: {{cmd: {LLAMA!r}}}}}\n")
+    assert got.engine("a").start_timeout_s is None
+    assert [note for note in got.told() if "make room" in note] == []
 
 
 def test_the_environment(tmp_path: Path) -> None:

@@ -9,19 +9,23 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from hostler.interfaces.cli.imports import Force, Output, Parts, checked
+from hostler.interfaces.cli.imports import Force, Parts, checked
 from hostler.interfaces.cli.options import AsJson
 from hostler.interfaces.cli.output import say, say_json
 from hostler.interfaces.first_config import First, first_config
 from hostler.services.import_parts import Draft
 from hostler.services.sight_parts import SightParts
 
+Place = Annotated[
+    str | None,
+    Parameter(name=["-o", "--output"], help="Write the config to this file; default: where serve looks."),
+]
 Seeing = Annotated[SightParts, Parameter(parse=False)]
 
 
 def init(
     *,
-    output: Output = None,
+    output: Place = None,
     dry_run: Annotated[
         bool,
         Parameter(name="--dry-run", negative="", show_default=False, help="Print the config, write nothing."),

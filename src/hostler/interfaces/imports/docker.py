@@ -15,9 +15,8 @@ from hostler.interfaces.imports.command import Command, argument
 from hostler.interfaces.imports.macros import PORT
 
 _PROGRAMS: Final = ("docker", "podman")
-_ALONE: Final = frozenset(
-    {"--rm", "--init", "-d", "--detach", "-i", "-t", "-it", "-ti", "--interactive", "--tty"}
-)
+DETACHED: Final = ("-d", "--detach")
+_ALONE: Final = frozenset({*DETACHED, "--rm", "--init", "-i", "-t", "-it", "-ti", "--interactive", "--tty"})
 """Flags without a value that change nothing here: the driver makes, watches and removes the container."""
 _LABEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

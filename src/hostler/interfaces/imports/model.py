@@ -182,6 +182,9 @@ class Maker:
         words = list(command.words)
         if docker.is_docker(command) and made.port is not None:
             words = [_published(word, made.port) for word in words]
+        if docker.is_docker(command):
+            # A client that leaves at once would be an engine that has ended.
+            words = [*words[:2], *(it for it in words[2:6] if it not in docker.DETACHED), *words[6:]]
         if command.script:
             return [argument(word) for word in words]
         kept: list[str] = []
