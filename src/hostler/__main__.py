@@ -14,9 +14,11 @@ from hostler import __version__
 if TYPE_CHECKING:
     from hostler.services.config_parts import ConfigParts
     from hostler.services.holds_offline import BoxParts
+    from hostler.services.import_parts import ImportParts
     from hostler.services.schedule_offline import OfflineSchedule
     from hostler.services.service_parts import ServiceParts
     from hostler.services.serving import ServeParts
+    from hostler.services.sight_parts import SightParts
 
 
 class Lazily:
@@ -31,6 +33,16 @@ class Lazily:
         from hostler.bootstrap.offline import offline_config
 
         return offline_config(os.environ)
+
+    def imports(self) -> ImportParts:
+        from hostler.bootstrap.offline import offline_import
+
+        return offline_import(os.environ)
+
+    def sight(self) -> SightParts:
+        from hostler.bootstrap.offline import offline_sight
+
+        return offline_sight(os.environ)
 
     def serving(self) -> ServeParts:
         from hostler.bootstrap.serving import Serving

@@ -45,7 +45,7 @@ def test_a_named_file_that_is_missing_is_not_passed_over(tmp_path: Path) -> None
     """CONF-1: a path that somebody named is used or fails, with the hint what to write."""
     reading = examine(tmp_path / "gone.yaml", {})
     assert told(reading) == [
-        "1:1: there is no such file (write one: examples/one-box/hostler.yaml is a start)"
+        "1:1: there is no such file (`hostler init` writes one from what is on this box)"
     ]
 
 

@@ -17,6 +17,7 @@ from typing import Final
 import pytest
 
 LOCKS, ENGINES, KEYS = "test_shared_locks", "test_shared_engines", "test_shared_keys"
+SWAP = "test_llama_swap_cases"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +154,92 @@ SHOWN: Final[Mapping[str, tuple[Row, ...]]] = {
             "test_daemon_lock::test_a_link_is_not_followed",
             "test_store_sqlite_file::test_a_file_that_cannot_be_used_is_kept_as_found",
         ),
+    ),
+    "LS-02": (
+        (f"{SWAP}::test_an_old_profile_is_refused_with_its_set",),
+        (
+            f"{SWAP}::test_an_old_profile_is_refused_with_its_set",
+            f"{SWAP}::test_the_offered_set_lets_both_run",
+        ),
+        (
+            f"{SWAP}::test_an_old_profile_is_refused_with_its_set",
+            f"{SWAP}::test_without_the_set_that_is_said",
+        ),
+        (f"{SWAP}::test_the_offered_set_lets_both_run",),
+        (f"{SWAP}::test_the_offered_set_lets_both_run",),
+    ),
+    "LS-04": (
+        (f"{SWAP}::test_notes_behind_arguments_are_warned_of",),
+        (f"{SWAP}::test_notes_behind_arguments_are_warned_of",),
+        (f"{SWAP}::test_paths_and_times_are_kept",),
+        (f"{SWAP}::test_paths_and_times_are_kept",),
+    ),
+    "LS-06": (
+        (f"{SWAP}::test_one_entry_one_need",),
+        (f"{SWAP}::test_what_is_known_of_an_entry_survives",),
+        (f"{SWAP}::test_a_file_becomes_a_config_that_is_right",),
+    ),
+    "LS-08": (
+        (f"{SWAP}::test_windows_paths_are_refused",),
+        (f"{SWAP}::test_windows_paths_are_refused",),
+        (Later("Windows is not supported: the importer refuses it"),),
+        (f"{SWAP}::test_windows_paths_are_refused",),
+        (Later("of the note itself"),),
+    ),
+    "LS-09": (
+        (f"{SWAP}::test_three_models_on_one_port",),
+        (
+            f"{SWAP}::test_three_models_on_one_port",
+            "test_config_engines::test_two_on_one_port_exclude_each_other",
+        ),
+        ("test_driver_conformance::test_a_stranger_on_the_port_is_named_and_left_alone",),
+        ("test_driver_conformance::test_a_started_engine_gets_ready_as_itself",),
+        (f"{SWAP}::test_three_models_on_one_port",),
+    ),
+    "LS-10": (
+        (
+            f"{SWAP}::test_a_positional_port_of_a_relative_script",
+            "test_import_cli::test_where_llama_swap_is_started_in",
+        ),
+        (
+            "test_driver_conformance::test_a_stop_is_seen_to_have_worked",
+            "test_driver_process::test_a_stop_ends_members_of_other_sessions",
+        ),
+        (f"{SWAP}::test_a_positional_port_of_a_relative_script",),
+        (f"{SWAP}::test_a_positional_port_of_a_relative_script",),
+    ),
+    "LS-12": (
+        (
+            f"{SWAP}::test_a_wildcard_is_no_destination",
+            "test_residency::test_an_idle_engine_is_unloaded_after_its_ttl",
+            "test_watch::test_an_idle_engine_is_unloaded",
+        ),
+        (f"{SWAP}::test_a_wildcard_is_no_destination",),
+    ),
+    "LS-13": (
+        (f"{SWAP}::test_unknown_keys_are_told_once",),
+        (f"{SWAP}::test_unknown_keys_are_told_once",),
+        (f"{SWAP}::test_a_stop_by_pattern_is_not_taken_over",),
+        (
+            f"{SWAP}::test_the_matrix_in_groups",
+            Later("costs do not choose between sets: groups speak of pairs, and that is told"),
+        ),
+        (f"{SWAP}::test_the_matrix_in_groups",),
+        (f"{SWAP}::test_the_matrix_in_groups",),
+        (f"{SWAP}::test_the_matrix_in_groups",),
+        (f"{SWAP}::test_a_long_file_is_quick",),
+    ),
+    "LS-15": (
+        (f"{SWAP}::test_a_script_and_who_fills_it_in",),
+        (
+            f"{SWAP}::test_limits_are_a_queue_with_an_end",
+            Later("the gateway keeps no bound of an engine yet"),
+        ),
+        (
+            f"{SWAP}::test_limits_are_a_queue_with_an_end",
+            Later("answers are passed on as they came; the report says so"),
+        ),
+        (f"{SWAP}::test_no_two_fit_by_numbers",),
     ),
 }
 

@@ -16,9 +16,11 @@ from hostler.domain.hold_record import parse_instant
 from hostler.interfaces.cli.main import run
 from hostler.services.config_parts import ConfigParts
 from hostler.services.holds_offline import BoxParts
+from hostler.services.import_parts import ImportParts
 from hostler.services.schedule_offline import OfflineSchedule
 from hostler.services.service_parts import ServiceParts
 from hostler.services.serving import ServeParts
+from hostler.services.sight_parts import SightParts
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,12 @@ class Offline:
 
     def serving(self) -> ServeParts:
         raise AssertionError("no test of the box serves")
+
+    def imports(self) -> ImportParts:
+        raise AssertionError("no test of the box imports")
+
+    def sight(self) -> SightParts:
+        raise AssertionError("no test of the box looks at one")
 
     def schedule(self) -> OfflineSchedule:
         raise AssertionError("no test of the box asks for a schedule")

@@ -9,9 +9,11 @@ from hostler.adapters.config.offline import OfflineConfig
 from hostler.interfaces.cli.main import run
 from hostler.services.config_parts import ConfigParts
 from hostler.services.holds_offline import BoxParts
+from hostler.services.import_parts import ImportParts
 from hostler.services.schedule_offline import OfflineSchedule
 from hostler.services.service_parts import ServiceParts
 from hostler.services.serving import ServeParts
+from hostler.services.sight_parts import SightParts
 from tests.fakes.config_files import write_config
 
 GOOD = """\
@@ -45,6 +47,12 @@ class ConfigOnly:
 
     def serving(self) -> ServeParts:
         raise AssertionError("a command on the config serves nothing")
+
+    def imports(self) -> ImportParts:
+        raise AssertionError("a command on the config imports nothing")
+
+    def sight(self) -> SightParts:
+        raise AssertionError("a command on the config looks at no box")
 
     def schedule(self) -> OfflineSchedule:
         raise AssertionError("a command on the config asks for no schedule")
@@ -122,7 +130,7 @@ def test_without_a_config_the_hint_says_what_to_write(shell: Shell) -> None:
     for arguments in (("check",), ("show",), ("check", "--json")):
         code, out, err = shell("config", *arguments)
         assert (code, out) == (78, "")
-        assert "examples/one-box/hostler.yaml" in err
+        assert "`hostler init` writes one" in err
 
 
 def test_show_prints_the_effective_config(shell: Shell) -> None:

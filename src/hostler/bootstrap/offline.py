@@ -20,7 +20,9 @@ from hostler.adapters.hold_write import HoldWriter
 from hostler.domain.errors import InvalidConfig
 from hostler.services.config_parts import ConfigParts
 from hostler.services.holds_offline import BoxParts
+from hostler.services.import_parts import ImportParts
 from hostler.services.service_parts import ServiceParts
+from hostler.services.sight_parts import SightParts
 
 
 def offline_config(env: Mapping[str, str]) -> ConfigParts:
@@ -35,6 +37,20 @@ def offline_service(env: Mapping[str, str]) -> ServiceParts:
     from hostler.adapters.service_install import SystemdService  # noqa: PLC0415 - as offline_config
 
     return SystemdService(env=env, here=Path.cwd())
+
+
+def offline_import(env: Mapping[str, str]) -> ImportParts:
+    """What `hostler import` reads and writes."""
+    from hostler.adapters.imports.files import ImportFiles  # noqa: PLC0415 - as the config's
+
+    return ImportFiles(env=env, folder=Path.cwd())
+
+
+def offline_sight(env: Mapping[str, str]) -> SightParts:
+    """This box, as `hostler init` looks at it."""
+    from hostler.adapters.sight.box import Box as Seen  # noqa: PLC0415 - as the config's
+
+    return Seen(env=env)
 
 
 def offline_box(env: Mapping[str, str], root: str = "/") -> BoxParts:

@@ -72,7 +72,7 @@ def read_config(path: Path) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError as error:
         raise Untrusted(
-            "there is no such file", "write one: examples/one-box/hostler.yaml is a start"
+            "there is no such file", "`hostler init` writes one from what is on this box"
         ) from error
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "no path"

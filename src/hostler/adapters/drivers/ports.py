@@ -35,11 +35,21 @@ def listeners(port: int, root: Path = process_table.PROC) -> tuple[Listener, ...
 
     Raises OSError when the kernel's table cannot be read.
     """
+    found = (_listener(line.split()) for line in _lines(root) if f":{port:04X} " in line)
+    return tuple(one for one in found if one is not None and one.port == port)
+
+
+def every_listener(root: Path = process_table.PROC) -> tuple[Listener, ...]:
+    """Every listening TCP socket of this network namespace. Raises OSError as `listeners` does."""
+    found = (_listener(line.split()) for line in _lines(root))
+    return tuple(one for one in found if one is not None)
+
+
+def _lines(root: Path) -> list[str]:
     lines = (root / "net/tcp").read_text().splitlines()[1:]
     with contextlib.suppress(FileNotFoundError):  # A kernel without IPv6 has no such table.
         lines += (root / "net/tcp6").read_text().splitlines()[1:]
-    found = (_listener(line.split()) for line in lines if f":{port:04X} " in line)
-    return tuple(one for one in found if one is not None and one.port == port)
+    return lines
 
 
 def _listener(fields: list[str]) -> Listener | None:

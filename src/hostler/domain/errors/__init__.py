@@ -74,6 +74,7 @@ from hostler.domain.errors.reaching import (
     UpstreamBroke,
     UpstreamUnreachable,
 )
+from hostler.domain.errors.writing import DraftBroken, FileExists, FileUnusable, NotImportable
 
 __all__ = [
     "MIN_RETRY_S",
@@ -82,11 +83,14 @@ __all__ = [
     "CursorReset",
     "DaemonRuns",
     "DaemonUnreachable",
+    "DraftBroken",
     "Draining",
     "Ended",
     "EngineFailed",
     "EngineNotFound",
     "Fenced",
+    "FileExists",
+    "FileUnusable",
     "HoldPathDiffers",
     "HoldPathUnusable",
     "HoldTaken",
@@ -114,6 +118,7 @@ __all__ = [
     "NodeUnreachable",
     "NotFound",
     "NotHead",
+    "NotImportable",
     "NotLaunchable",
     "NotListening",
     "NotYours",

@@ -74,7 +74,7 @@ class NoConfig(Refusal):
     kind = Kind.CONFIG
     code = "no_config"
     message = "There is no hostler.yaml."
-    hint = "Write one (examples/one-box/hostler.yaml is a start), or name it: --config FILE, $HOSTLER_CONFIG."
+    hint = "`hostler init` writes one from what is on this box; or name it: --config FILE, $HOSTLER_CONFIG."
 
     looked: tuple[str, ...] = ()
 

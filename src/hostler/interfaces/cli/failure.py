@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final, TextIO
 
-from hostler.domain.errors import BoxReserved, InvalidConfig, Refusal
+from hostler.domain.errors import BoxReserved, DraftBroken, InvalidConfig, NotImportable, Refusal
 from hostler.domain.fleet import frozen
 from hostler.domain.values import shorten
 from hostler.interfaces.cli.output import parse_moment, with_local_times
@@ -41,7 +41,7 @@ def fail(refusal: Refusal, *, as_json: bool, code: int | None = None) -> int:
     else:
         now = _now(refusal)
         _tell(with_local_times(str(refusal), now), with_local_times(advice(refusal), now))
-        if isinstance(refusal, InvalidConfig):
+        if isinstance(refusal, InvalidConfig | NotImportable | DraftBroken):
             for problem in refusal.problems:
                 complain(shorten(problem, LONGEST))
     return face(refusal).exit if code is None else code

@@ -24,9 +24,11 @@ from hostler.interfaces.cli.plain_help import FoldedHelp
 from hostler.interfaces.cli.signals import Signalled
 from hostler.services.config_parts import ConfigParts
 from hostler.services.holds_offline import BoxParts
+from hostler.services.import_parts import ImportParts
 from hostler.services.schedule_offline import OfflineSchedule
 from hostler.services.service_parts import ServiceParts
 from hostler.services.serving import ServeParts
+from hostler.services.sight_parts import SightParts
 
 
 class Bootstrap(Protocol):
@@ -38,6 +40,14 @@ class Bootstrap(Protocol):
 
     def config(self) -> ConfigParts:
         """For `hostler config` and `hostler paths`."""
+        ...
+
+    def imports(self) -> ImportParts:
+        """For `hostler import` and `hostler init`."""
+        ...
+
+    def sight(self) -> SightParts:
+        """For `hostler init`."""
         ...
 
     def serving(self) -> ServeParts:
@@ -71,6 +81,12 @@ _SUGGESTED: Final = re.compile(r"--(?P<given>[\w-]+)\S*(?P<more> Did you mean --
 _HERE: Final = "hostler.interfaces.cli"
 
 COMMANDS: Final = (
+    Command(
+        name="init",
+        path=f"{_HERE}.init:init",
+        help="Look at this box and write a config that works.",
+        example="hostler init --dry-run",
+    ),
     Command(
         name="serve",
         path=f"{_HERE}.serve:serve",
@@ -209,6 +225,7 @@ COMMANDS: Final = (
         example="hostler reload --dry-run",
     ),
     Command(name="service", path=f"{_HERE}.service:app", help="Let systemd run the daemon. Needs no daemon."),
+    Command(name="import", path=f"{_HERE}.imports:app", help="Make a config from another program's."),
     Command(name="paths", path=f"{_HERE}.paths:app", help="Show where everything is."),
     Command(
         name="completion",
@@ -288,14 +305,15 @@ def _code(command: Callable[..., object], args: Sequence[object], options: dict[
 
 def _part(bootstrap: Bootstrap, wanted: type) -> object:
     """The part that a command's parameter asks for by its type."""
-    if wanted is BoxParts:
-        return bootstrap.box()
-    if wanted is ConfigParts:
-        return bootstrap.config()
-    if wanted is ServeParts:
-        return bootstrap.serving()
-    if wanted is OfflineSchedule:
-        return bootstrap.schedule()
-    if wanted is ServiceParts:
-        return bootstrap.service()
-    raise TypeError(f"no part of the bootstrap is a {wanted!r}")
+    built: dict[type, Callable[[], object]] = {
+        BoxParts: bootstrap.box,
+        ConfigParts: bootstrap.config,
+        ImportParts: bootstrap.imports,
+        SightParts: bootstrap.sight,
+        ServeParts: bootstrap.serving,
+        OfflineSchedule: bootstrap.schedule,
+        ServiceParts: bootstrap.service,
+    }
+    if wanted not in built:
+        raise TypeError(f"no part of the bootstrap is a {wanted!r}")
+    return built[wanted]()
