@@ -83,7 +83,7 @@ def decode(data: bytes) -> str:
 
 def compose(text: str) -> tuple[Node, tuple[Finding, ...]]:
     """The tree of `text` and everything in it that a config may not say. Raises Unreadable."""
-    composer = _Composer(events=_events(text))
+    composer = _Composer(events=events(text))
     root = composer.document()
     return root, (*composer.findings, *_tabs(text, composer.scalars))
 
@@ -100,7 +100,7 @@ def _from(mark: StreamMark) -> Mark:
     return Mark(mark.line + 1, mark.column + 1)
 
 
-def _events(text: str) -> Iterator[Event]:
+def events(text: str) -> Iterator[Event]:
     """Events of the parser; its own errors become Unreadable, whatever their class."""
     try:
         yield from YAML(typ="safe", pure=True).parse(text)
