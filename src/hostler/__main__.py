@@ -14,6 +14,7 @@ from hostler import __version__
 if TYPE_CHECKING:
     from hostler.services.config_parts import ConfigParts
     from hostler.services.holds_offline import BoxParts
+    from hostler.services.ports_parts import PortsParts
     from hostler.services.schedule_offline import OfflineSchedule
     from hostler.services.serving import ServeParts
 
@@ -30,6 +31,11 @@ class Lazily:
         from hostler.bootstrap.offline import offline_config
 
         return offline_config(os.environ)
+
+    def ports(self) -> PortsParts:
+        from hostler.bootstrap.offline import offline_ports
+
+        return offline_ports(os.environ)
 
     def serving(self) -> ServeParts:
         from hostler.bootstrap.serving import Serving

@@ -9,6 +9,7 @@ from hostler.adapters.config.offline import OfflineConfig
 from hostler.interfaces.cli.main import run
 from hostler.services.config_parts import ConfigParts
 from hostler.services.holds_offline import BoxParts
+from hostler.services.ports_parts import PortsParts
 from hostler.services.schedule_offline import OfflineSchedule
 from hostler.services.serving import ServeParts
 from tests.fakes.config_files import write_config
@@ -41,6 +42,9 @@ class ConfigOnly:
 
     def box(self) -> BoxParts:
         raise AssertionError("a command on the config asks for no hold")
+
+    def ports(self) -> PortsParts:
+        raise AssertionError("this command asks for no port")
 
     def serving(self) -> ServeParts:
         raise AssertionError("a command on the config serves nothing")

@@ -20,6 +20,7 @@ from hostler.adapters.hold_write import HoldWriter
 from hostler.domain.errors import InvalidConfig
 from hostler.services.config_parts import ConfigParts
 from hostler.services.holds_offline import BoxParts
+from hostler.services.ports_parts import PortsParts
 
 
 def offline_config(env: Mapping[str, str]) -> ConfigParts:
@@ -27,6 +28,15 @@ def offline_config(env: Mapping[str, str]) -> ConfigParts:
     from hostler.adapters.config.offline import OfflineConfig  # noqa: PLC0415 - pydantic takes 100 ms to load
 
     return OfflineConfig(env=env, here=Path.cwd())
+
+
+def offline_ports(env: Mapping[str, str]) -> PortsParts:
+    """The registry of ports, the scanners of files, and the listeners of this machine."""
+    from hostler.adapters.config.offline import OfflineConfig  # noqa: PLC0415 - pydantic takes 100 ms to load
+    from hostler.adapters.host.listeners import HostListeners  # noqa: PLC0415 - as above
+    from hostler.adapters.scan.offline import OfflinePorts  # noqa: PLC0415 - as above
+
+    return OfflinePorts(config=OfflineConfig(env=env, here=Path.cwd()), listeners=HostListeners())
 
 
 def offline_box(env: Mapping[str, str], root: str = "/") -> BoxParts:

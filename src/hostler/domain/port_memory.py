@@ -19,7 +19,8 @@ from hostler.domain.values import gib
 class Claim:
     """What wants `needs` bytes of a host's main memory and has `ports` there.
 
-    `group` is that of an engine, empty for who excludes nobody. `place` is where it is written.
+    `group` is that of an engine, empty for who excludes nobody. `gated`: every start of it passes our gate,
+    which does this sum then. `place` is where it is written.
     """
 
     service: str
@@ -27,6 +28,7 @@ class Claim:
     ports: str
     needs: int
     group: str = ""
+    gated: bool = False
     place: str = ""
 
 
@@ -59,8 +61,8 @@ class Sum:
 def crowds(host: str, claims: Sequence[Claim], room: Room) -> tuple[Crowd, ...]:
     """Every two that may run at once and do not fit together, each fitting alone.
 
-    None where the total is not known. One that cannot run alone is another's finding, and engines of one
-    group never run together.
+    None where the total is not known. One that cannot run alone is another's finding; engines of one group
+    never run together, and of two that are gated the gate starts one.
     """
     total = room.total
     if total is None:
@@ -69,7 +71,8 @@ def crowds(host: str, claims: Sequence[Claim], room: Room) -> tuple[Crowd, ...]:
     return tuple(
         Crowd(first=first, second=second, sentence=_crowded(host, first, second, room.reserve, total))
         for first, second in combinations(alone, 2)
-        if not (first.group and first.group == second.group)
+        if not (first.gated and second.gated)
+        and not (first.group and first.group == second.group)
         and first.port != second.port
         and first.needs + second.needs + room.reserve > total
     )

@@ -26,7 +26,8 @@ from hostler.domain.ports import (
 
 OPEN: Final = frozenset({Status.PRODUCTION, Status.TRANSIENT})
 """Statuses whose rows a file should show; the others need not be anywhere."""
-_OURS: Final = "hostler"
+OURS: Final = "hostler "
+"""How the `thing` of what our own config has begins: the config is its registry."""
 SCRIPT: Final = "script "
 """How the `thing` of a script begins: what is written in one script runs one after the other."""
 
@@ -132,11 +133,15 @@ def meet(first: Finding, second: Finding) -> bool:
 
 
 def _one(first: Finding, second: Finding) -> bool:
-    """One thing at one place: a script, the same address twice, or the wildcards of both families."""
+    """One thing at one place: a script, the same address twice, or the wildcards of both families.
+
+    What two files say of one thing are two ways to start it, as `compose.yaml` and `compose.prod.yaml` are.
+    """
     if not first.thing or first.thing != second.thing:
         return False
     wildcards = is_wildcard(first.address) and is_wildcard(second.address)
-    return first.thing.startswith(SCRIPT) or first.address == second.address or wildcards
+    once = first.thing.startswith(SCRIPT) or first.file != second.file
+    return once or first.address == second.address or wildcards
 
 
 def _meetings(heap: Heap) -> Iterator[Verdict]:
@@ -232,7 +237,7 @@ def _undocumented(heap: Heap) -> Iterator[Verdict]:
         if unwanted:
             row = unwanted[0]
             why = f"{row.place} says {row.status} ({row.service})"
-        elif each.thing.startswith(_OURS):
+        elif each.thing.startswith(OURS):
             continue
         else:
             why = "no row has it"

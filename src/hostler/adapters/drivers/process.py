@@ -22,8 +22,8 @@ from typing import Final
 from hostler import supervisor
 from hostler.adapters.drivers import http_look, members, ports, rotation, run_record, transient
 from hostler.adapters.drivers.http_look import Look
-from hostler.adapters.drivers.ports import Listener
 from hostler.adapters.host import process_table
+from hostler.adapters.host.listeners import Socket
 from hostler.domain.engine import ExitReport, Launch, PortOwner, Probe, Restore, Run, StopReport
 from hostler.domain.errors import EngineFailed, NotLaunchable
 from hostler.domain.values import EngineId, format_duration, shorten
@@ -158,7 +158,7 @@ class ProcessDriver:
             return alive, "stranger", ports.holder_of(strangers[0])
         return alive, "ours" if blocking else "nobody", ""
 
-    def _strangers(self, launch: Launch, run: Run | None, found: Iterable[Listener]) -> list[Listener]:
+    def _strangers(self, launch: Launch, run: Run | None, found: Iterable[Socket]) -> list[Socket]:
         """Those of `found` that no process of the run has open (ENG-4)."""
         engine = members.members(run, self._output(launch, run)).engine if run else ()
         ours: set[int] = set()

@@ -54,7 +54,7 @@ def compose(main: Path, given: Mapping[str, str]) -> Seen:
     for service in project.services.values():
         owner = Owner(
             file=service.file,
-            thing=f"compose {main.parent} {service.name}",
+            thing=f"compose {Path(service.file).parent} {service.name}",
             name=service.name,
             names=tuple(name for name in (service.container,) if name and name != service.name),
             profiles=service.profiles,

@@ -24,6 +24,7 @@ from hostler.interfaces.cli.plain_help import FoldedHelp
 from hostler.interfaces.cli.signals import Signalled
 from hostler.services.config_parts import ConfigParts
 from hostler.services.holds_offline import BoxParts
+from hostler.services.ports_parts import PortsParts
 from hostler.services.schedule_offline import OfflineSchedule
 from hostler.services.serving import ServeParts
 
@@ -37,6 +38,10 @@ class Bootstrap(Protocol):
 
     def config(self) -> ConfigParts:
         """For `hostler config` and `hostler paths`."""
+        ...
+
+    def ports(self) -> PortsParts:
+        """For `hostler ports` and `hostler fits`."""
         ...
 
     def serving(self) -> ServeParts:
@@ -195,6 +200,17 @@ COMMANDS: Final = (
     Command(name="fence", path=f"{_HERE}.fence:app", help="Hold the schedule still for a deployment."),
     Command(name="box", path=f"{_HERE}.box:app", help="Hold this box, or see who does. Needs no daemon."),
     Command(name="config", path=f"{_HERE}.config:app", help="Check and show the config."),
+    Command(
+        name="ports",
+        path=f"{_HERE}.ports:app",
+        help="Check the ports of all hosts, see who listens, or take one.",
+    ),
+    Command(
+        name="fits",
+        path=f"{_HERE}.fits:fits",
+        help="Add up what engines need, against what a host has.",
+        example="hostler fits large-14b fast-4b --on raven",
+    ),
     Command(name="paths", path=f"{_HERE}.paths:app", help="Show where everything is."),
     Command(
         name="completion",
@@ -267,6 +283,8 @@ def _part(bootstrap: Bootstrap, wanted: type) -> object:
         return bootstrap.box()
     if wanted is ConfigParts:
         return bootstrap.config()
+    if wanted is PortsParts:
+        return bootstrap.ports()
     if wanted is ServeParts:
         return bootstrap.serving()
     if wanted is OfflineSchedule:
