@@ -53,6 +53,7 @@ from hostler.services.suspensions import Suspensions
 from tests.fakes.clock import ManualClock
 from tests.fakes.driver import FakeDriver
 from tests.fakes.ids import CountingIds
+from tests.fakes.listeners import FakeListeners, watch_of
 from tests.fakes.schedule import FakeCare, FakeHistory, FakeJobs, FakeSchedule
 from tests.fakes.state_files import MemoryStateFiles
 
@@ -256,6 +257,7 @@ def controls(
         jobs=FakeJobs(),
         history=FakeHistory(),
         care=FakeCare(),
+        ports=watch_of(engines.lanes, FakeListeners()),
         names=names,
     )
 

@@ -14,6 +14,7 @@ from hostler.services.feed import Feed
 from hostler.services.holds import Holds
 from hostler.services.keys import Keyring
 from hostler.services.needs import Clock
+from hostler.services.ports_live import PortWatch
 from hostler.services.requests import Requests
 from hostler.services.routes import Routes
 from hostler.services.schedule_api import CareApi, HistoryApi, JobsApi, ScheduleApi
@@ -41,4 +42,5 @@ class Control:
     jobs: JobsApi
     history: HistoryApi
     care: CareApi
+    ports: PortWatch
     names: frozenset[str] = frozenset()

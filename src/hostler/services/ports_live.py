@@ -6,6 +6,7 @@ is bound on the wildcards of both families by one owner is one.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -66,10 +67,11 @@ class SilentRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LivePorts:
-    """The ports of this host at one instant."""
+    """The ports of this host at one instant. `port: auto` takes `auto_from` to `auto_to`."""
 
     host: str
-    range: tuple[int, int]
+    auto_from: int
+    auto_to: int
     ports: tuple[LivePort, ...]
     silent: tuple[SilentRow, ...]
     note: str = ""
@@ -84,14 +86,20 @@ class PortWatch:
     rows: Callable[[], Sequence[Row]]
     listen: Sequence[str]
 
-    def look(self) -> LivePorts:
-        """Everything that listens, with its owner."""
+    async def look(self) -> LivePorts:
+        """Everything that listens, with its owner. Refusals: invalid_config of a broken file of rows."""
         host = self.lanes.fleet.host
-        rows = [row for row in self.rows() if row.host == host.name]
-        found = _joined(self.listeners.listening())
+        low, high = host.port_range
+        rows = [row for row in await asyncio.to_thread(self.rows) if row.host == host.name]
+        try:
+            found = _joined(await asyncio.to_thread(self.listeners.listening))
+        except OSError as error:
+            why = f"The listeners of this machine cannot be read: {error.strerror or error}."
+            return LivePorts(host=str(host.name), auto_from=low, auto_to=high, ports=(), silent=(), note=why)
         return LivePorts(
             host=str(host.name),
-            range=host.port_range,
+            auto_from=low,
+            auto_to=high,
             ports=tuple(self._port(each, rows) for each in found),
             silent=tuple(
                 SilentRow(

@@ -70,10 +70,8 @@ def say_live(found: LivePorts) -> None:
     say_table(LIVE, [_row(each) for each in found.ports], empty="Nothing was found listening.", spare=SPARE)
     for row in found.silent:
         ports = str(row.port) if row.port == row.last else f"{row.port}-{row.last}"
-        say(
-            f"{ports}/{row.protocol} is {shorten(row.service)}'s ({shorten(row.place, 200)}); nothing listens."
-        )
-    low, high = found.range
+        say(f"{ports}/{row.protocol} is {shorten(row.service)}'s ({shorten(row.place, 200)}); none listens.")
+    low, high = found.auto_from, found.auto_to
     unknown = sum(not each.known for each in found.ports)
     say(f"{shorten(found.host)}: {len(found.ports)} ports, {unknown} in no row; `auto` takes {low}-{high}.")
     if found.note:
