@@ -258,7 +258,7 @@ def _entered(heap: Heap) -> Iterator[Verdict]:
         for row in heap.rows:
             if row.status is not Status.RESERVED or not row.covers(each):
                 continue
-            own = each.is_called(row.service)
+            own = each.is_called(row.service) or (row.by == "hostler" and each.thing.startswith(OURS))
             said = "is a hit, not a confirmation" if own else "is another's"
             yield Verdict(
                 kind=Kind.OWN if own else Kind.ENTERED,
@@ -272,9 +272,13 @@ def _entered(heap: Heap) -> Iterator[Verdict]:
 
 
 def _stale(heap: Heap) -> Iterator[Verdict]:
-    """Rows that no file shows. A host of which no file was read is not judged: its coverage says so."""
+    """Rows that no file shows. A host of which no file was read is not judged: its coverage says so.
+
+    What hostler starts stands in its config, which is always read.
+    """
     for row in heap.rows:
-        if row.status not in OPEN or row.by == "system" or row.host not in heap.read:
+        shown = row.by == "hostler" or row.host in heap.read
+        if row.status not in OPEN or row.by == "system" or not shown:
             continue
         if any(row.covers(each) for each in heap.findings if each.role is not Role.USED):
             continue

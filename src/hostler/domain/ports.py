@@ -177,8 +177,12 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """How a finding's host is told: by bound address, else by path rules, else `default` (PORT-2)."""
+    """How a finding's host is told: by bound address, else by path rules, else `default` (PORT-2).
 
+    `hosts` are the names of the fleet's.
+    """
+
+    hosts: frozenset[str] = frozenset()
     by_address: Mapping[str, str] = field(default_factory=lambda: frozen({}))
     rules: Mapping[str, Sequence[str]] = field(default_factory=lambda: frozen({}))
     default: str = ""
@@ -197,8 +201,9 @@ class Places:
         return tuple(replace(finding, host=host) for host in hosts)
 
     def named(self, name: str) -> str:
-        """The host that another name or an address of it means; the name itself where none does."""
-        return self.by_address.get(name, name)
+        """The host that an address or a longer name of it means, as `raven.lan`; else the name itself."""
+        label = name.partition(".")[0]
+        return self.by_address.get(name, label if label in self.hosts else name)
 
 
 def _matches(path: str, rule: str) -> bool:

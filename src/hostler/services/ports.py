@@ -30,6 +30,8 @@ from hostler.domain.ports import (
 
 LOWER_BOUND: Final = "A scan is a lower bound: it finds what is written in forms that it knows, and no more."
 NECESSARY: Final = "A free port is necessary, never sufficient: the machine has one memory."
+CONFIG: Final = "config"
+"""The kind of our own config: it is about every host, and shows what hostler starts only."""
 CLAIMING: Final = frozenset({Status.PRODUCTION, Status.RESERVED, Status.TRANSIENT})
 """Statuses whose rows want the memory that they name."""
 
@@ -166,7 +168,7 @@ def report(scanned: Scanned, registry: Registry, places: Places, fleet: Fleet | 
     placed = [each for finding in scanned.findings for each in places.place(finding)]
     findings = tuple(dict.fromkeys(_adopted(placed, fleet)))
     sources = tuple(
-        source if source.hosts else replace(source, hosts=places.of_file(source.path))
+        source if source.kind == CONFIG else replace(source, hosts=places.of_file(source.path))
         for source in scanned.read
     )
     read = frozenset(host for source in sources for host in source.hosts)
@@ -246,7 +248,14 @@ def claims(rows: Iterable[Row], fleet: Fleet | None) -> Mapping[str, Sequence[Cl
     for row in rows:
         if row.needs and row.status in CLAIMING:
             found.setdefault(row.host, []).append(
-                Claim(service=row.service, port=row.port, ports=row.ports, needs=row.needs, place=row.place)
+                Claim(
+                    service=row.service,
+                    port=row.port,
+                    ports=row.ports,
+                    needs=row.needs,
+                    gated=row.by == "hostler",
+                    place=row.place,
+                )
             )
     for engine in fleet.engines.values() if fleet is not None else ():
         need, there = engine.need.get(HOST_POOL, 0), found.setdefault(str(engine.host), [])

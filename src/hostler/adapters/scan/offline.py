@@ -23,12 +23,14 @@ from hostler.domain.ports import Row
 from hostler.domain.route import nearest
 from hostler.domain.values import EngineId, HostName, shorten
 from hostler.services.ports import (
+    CONFIG,
     Allocation,
     FitReport,
     PortReport,
     Proposal,
     Registry,
     Scanned,
+    Skipped,
     Source,
     Wish,
     propose,
@@ -59,20 +61,27 @@ class OfflinePorts:
             return report(scan(dirs, env), Registry(), places_of(None, host), None)
         if host is not None and host not in fleet.hosts:
             raise _no_host(host, fleet)
-        scanned = self._scanned(fleet, file, dirs or _dirs(fleet), env, ours=ours)
+        scanned = self._scanned(fleet, file, dirs, env, ours=ours)
         return report(scanned, registry(fleet, file), places_of(fleet, host), fleet)
 
     def _scanned(
         self, fleet: Fleet, file: Path, dirs: Sequence[str], env: Mapping[str, str], *, ours: bool
     ) -> Scanned:
+        absent: tuple[Skipped, ...] = ()
+        if not dirs:
+            # One config serves hosts with other folders: what is not on this machine is told, no error.
+            dirs = [each for each in _dirs(fleet) if Path(each).exists()]
+            absent = tuple(
+                Skipped(what=each, why="not on this machine") for each in _dirs(fleet) if each not in dirs
+            )
         found = scan(dirs, env)
         configured = own(fleet, file, _loaded(self.config.state(fleet), PORTS) if ours else {})
-        source = Source(path=str(file), kind="hostler", hosts=tuple(str(name) for name in fleet.hosts))
+        source = Source(path=str(file), kind=CONFIG)
         return Scanned(
             findings=(*configured, *found.findings),
             troubles=found.troubles,
-            read=(source, *found.read) if configured else found.read,
-            skipped=found.skipped,
+            read=(source, *found.read),
+            skipped=(*found.skipped, *absent),
             forms=(*found.forms, "hostler engine", "hostler listen"),
         )
 
@@ -87,11 +96,17 @@ class OfflinePorts:
         checked = self.check((), host=None, env=frozen({}), config=config)
         listening, missed = self._listening(fleet, wish, ours=ours)
         port = propose(wish, checked.rows, checked.findings, listening)
+        absent = tuple(f"{each.what} is {each.why}." for each in checked.skipped if each.what.startswith("/"))
         looked = [f"{len(checked.rows)} rows", f"{len(checked.read)} files"]
         if not missed:
             looked.append(f"{len(listening)} listeners")
         return Proposal(
-            host=wish.host, port=port, low=wish.low, high=wish.high, looked=tuple(looked), missed=missed
+            host=wish.host,
+            port=port,
+            low=wish.low,
+            high=wish.high,
+            looked=tuple(looked),
+            missed=(*missed, *absent),
         )
 
     def _listening(

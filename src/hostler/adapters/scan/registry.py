@@ -151,6 +151,7 @@ def places_of(fleet: Fleet | None, default: str | None = None) -> Places:
     rules = _mapping(_mapping(keys_of(fleet).get("scan")).get("hosts"))
     only = next(iter(fleet.hosts)) if len(fleet.hosts) == 1 else ""
     return Places(
+        hosts=frozenset(str(host) for host in fleet.hosts),
         by_address=dict(_addresses(fleet)),
         rules={host: tuple(str(rule) for rule in _list(given)) for host, given in rules.items()},
         default=default or only,
