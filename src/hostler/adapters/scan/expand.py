@@ -15,8 +15,11 @@ from hostler.adapters.scan.args import HOLE, Value, Word
 from hostler.adapters.scan.lexer import Of, Part, Token, tokens
 from hostler.domain.ports import Certainty, least_sure
 
-MOST: Final = 256
+MOST: Final = 128
 """Values of one word that are followed: a loop over more ports is told as its first ones."""
+LONGEST: Final = 1 << 16
+"""Characters of a word of one value, which may be a script; one of several is cut to `SHORT`."""
+SHORT: Final = 256
 DEEPEST: Final = 8
 _EXPRESSION: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*|[0-9]+)(?:(:?[-=?+])(.*))?", re.DOTALL)
 _NUMBER: Final = re.compile(r"\s*(?:([0-9]{1,9})|\$?\{?([A-Za-z_][A-Za-z0-9_]*)\}?|([-+*/%()]))")
@@ -31,8 +34,11 @@ def expand(token: Token, known: Known, depth: int = 0) -> Word:
     """The word with all values that its text tells."""
     found: list[Value] = []
     choices = [_part(part, known, depth) for part in token.parts]
+    longest = LONGEST if all(len(each) == 1 for each in choices) else SHORT
     for combination in product(*choices):
-        found.append(_joined(combination))
+        # `A=$A$A` again and again would fill the memory; nothing that long is a port.
+        small = sum(len(value.text) for value in combination) <= longest
+        found.append(_joined(combination) if small else _UNTOLD)
         if len(found) == MOST:
             break
     return Word(tuple(found))
@@ -118,8 +124,7 @@ def _sums(text: str, known: Known) -> Sequence[Value]:
     for values in product(*choices):
         numbers = {name: value.text for name, value in zip(names, values, strict=True)}
         result = _evaluate(text, numbers)
-        joined = _joined(values)
-        found.append(replace(joined, text=HOLE if result is None else str(result)))
+        found.append(_UNTOLD if result is None else replace(_joined(values), text=str(result)))
         if len(found) == MOST:
             break
     return tuple(found)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from hostler.adapters.scan.args import Value, Word, port_of
-from hostler.adapters.scan.expand import expand, split
+from hostler.adapters.scan.expand import MOST, expand, split
 from hostler.adapters.scan.lexer import Of, Part, Token, tokens
 from hostler.adapters.scan.programs import SHELLS, Reader, command, unwrapped
 from hostler.adapters.scan.seen import Owner, Sight
@@ -22,6 +22,8 @@ from hostler.domain.ports import Finding, Role
 ASSIGNED: Final = "PORT="
 PASSED: Final = "PORT=N command"
 DEEPEST: Final = 6
+MOST_VARIABLES: Final = 2000
+"""Variables of a script that are followed: at 128 values of 256 characters each that is 62 MiB."""
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=(.*)", re.DOTALL)
 _PORT_NAME: Final = re.compile(r"(?:.*_)?PORTS?[0-9]*(?:_.*)?", re.IGNORECASE)
 _DECLARING: Final = frozenset({"export", "declare", "local", "readonly", "typeset"})
@@ -130,7 +132,9 @@ class _Script:
         values = tuple(
             replace(each, branch=branch or each.branch) for each in expand(value, self.known).values
         )
-        before = self.known.get(name, ()) if branch else ()
+        if len(self.known) >= MOST_VARIABLES and name not in self.known:
+            return
+        before = self.known.get(name, ())[:MOST] if branch else ()
         self.known[name] = tuple(dict.fromkeys((*before, *values)))
         if _PORT_NAME.fullmatch(name):
             self.sight.line = token.line

@@ -25,9 +25,10 @@ def read_text(path: Path) -> str:
         raise Unread(
             error.strerror or "cannot be read" if isinstance(error, OSError) else "no path"
         ) from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise Unread("no regular file")
     with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise Unread("no regular file")
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise Unread(f"larger than {MAX_BYTES >> 10} KiB")
