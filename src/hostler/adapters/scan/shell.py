@@ -29,8 +29,10 @@ _PORT_NAME: Final = re.compile(r"(?:.*_)?PORTS?[0-9]*(?:_.*)?", re.IGNORECASE)
 _DECLARING: Final = frozenset({"export", "declare", "local", "readonly", "typeset"})
 _OPENING: Final = frozenset({"if", "while", "until", "case", "select"})
 _CLOSING: Final = frozenset({"fi", "esac"})
-_WORDS: Final = (
-    _OPENING | _CLOSING | frozenset({"then", "else", "elif", "do", "done", "in", "{", "}", "!", "function"})
+_STRUCTURE: Final = (
+    _OPENING
+    | _CLOSING
+    | frozenset({"for", "then", "else", "elif", "do", "done", "in", "{", "}", "!", "function"})
 )
 
 
@@ -113,17 +115,18 @@ class _Script:
 
     def _structure(self, words: Sequence[Token]) -> Sequence[Token]:
         """The words behind `if`, `then`, `do`, …; a loop's values are noted."""
-        while words and words[0].plain in (_WORDS | {"for"}) and _bare(words[0]):
-            word = words[0].plain
+        at = 0
+        while at < len(words) and words[at].plain in _STRUCTURE and _bare(words[at]):
+            word = words[at].plain
             self.inside += (word in _OPENING) - (word in _CLOSING and self.inside > 0)
-            if word in ("for", "select") and len(words) > 2 and words[2].plain == "in":
-                values = tuple(value for each in words[3:] for value in split(each, self.known))
-                self.known[words[1].plain] = values
+            if word in ("for", "select") and len(words) > at + 2 and words[at + 2].plain == "in":
+                values = tuple(value for each in words[at + 3 :] for value in split(each, self.known))
+                self.known[words[at + 1].plain] = values[:MOST]
                 return ()
             if word == "case":
                 return ()
-            words = words[1:]
-        return words
+            at += 1
+        return words[at:]
 
     def _assign(self, token: Token, *, maybe: bool) -> None:
         """An assignment that later commands see; inside a branch others are as possible."""

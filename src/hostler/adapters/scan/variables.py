@@ -6,7 +6,7 @@ Decides what a text comes to with what is known of its variables, and how sure t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -27,28 +27,29 @@ class Filled:
     unset: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
 
-    def then(self, other: Filled) -> Filled:
-        """Both, one after the other."""
-        return Filled(
-            text=self.text + other.text,
-            certainty=least_sure(self.certainty, other.certainty),
-            unset=self.unset + other.unset,
-            missing=self.missing + other.missing,
-        )
+
+def _whole(parts: Sequence[Filled]) -> Filled:
+    """The parts, one after the other."""
+    return Filled(
+        text="".join(part.text for part in parts),
+        certainty=least_sure(*(part.certainty for part in parts)),
+        unset=tuple(name for part in parts for name in part.unset),
+        missing=tuple(name for part in parts for name in part.missing),
+    )
 
 
 def fill(text: str, known: Mapping[str, str], depth: int = 0) -> Filled:
     """`text` with its variables filled in from `known`. What is no variable stays as it is."""
-    done = Filled(text="")
+    parts: list[Filled] = []
     at = 0
     while at < len(text):
         dollar = text.find("$", at)
         if dollar < 0 or depth > MAX_DEPTH:
             break
-        done = done.then(Filled(text=text[at:dollar]))
+        parts.append(Filled(text=text[at:dollar]))
         part, at = _variable(text, dollar, known, depth)
-        done = done.then(part)
-    return done.then(Filled(text=text[at:]))
+        parts.append(part)
+    return _whole([*parts, Filled(text=text[at:])])
 
 
 def _variable(text: str, dollar: int, known: Mapping[str, str], depth: int) -> tuple[Filled, int]:
