@@ -12,7 +12,7 @@ from pathlib import Path
 from hostler.adapters.config.offline import OfflineConfig
 from hostler.adapters.scan.own import own
 from hostler.adapters.scan.registry import keys_of, places_of, registry, rows_file
-from hostler.adapters.scan.row_file import add_row
+from hostler.adapters.scan.row_file import Taken, add_row
 from hostler.adapters.scan.walk import scan
 from hostler.adapters.state_files import DirectoryStateFiles
 from hostler.domain.errors import EngineNotFound, InvalidRequest, LimitReached, NoConfig, NotFound
@@ -39,6 +39,8 @@ from hostler.services.ports import (
 )
 from hostler.services.ports_live import Listeners
 
+TRIES = 20
+"""How often a port is proposed anew when others write a row for it first."""
 PORTS = "ports"
 """The state file of the ports that engines with `port: auto` have."""
 
@@ -123,17 +125,25 @@ class OfflinePorts:
         return [(it.address, it.port) for it in found if it.protocol == wish.protocol], ()
 
     def allocate(self, wish: Wish, *, config: str | None) -> Allocation:
-        proposal = self.free(wish, config=config)
-        if proposal.port is None:
-            raise LimitReached(
-                what=f"ports in {wish.low}-{wish.high} of {wish.host}", limit=wish.high - wish.low + 1
-            )
+        for _ in range(TRIES):
+            proposal = self.free(wish, config=config)
+            if proposal.port is None:
+                break
+            try:
+                return Allocation(row=self._written(wish, proposal.port, config), proposal=proposal)
+            except Taken:
+                continue  # Another was quicker: the next free one is looked for.
+        raise LimitReached(
+            what=f"ports in {wish.low}-{wish.high} of {wish.host}", limit=wish.high - wish.low + 1
+        )
+
+    def _written(self, wish: Wish, port: int, config: str | None) -> Row:
         fleet, file, _ = self.config.fleet(config)
         path = rows_file(fleet, file)
         row = Row(
             host=wish.host,
-            port=proposal.port,
-            last=proposal.port,
+            port=port,
+            last=port,
             service=wish.service,
             address=wish.address,
             protocol=wish.protocol,
@@ -142,7 +152,7 @@ class OfflinePorts:
             needs=wish.needs,
             note=wish.note,
         )
-        return Allocation(row=add_row(path, row, in_config=path == file), proposal=proposal)
+        return add_row(path, row, in_config=path == file)
 
     def fits(self, engines: Sequence[str], *, on: str | None, config: str | None) -> FitReport:
         fleet, _, ours = self.config.fleet(config)

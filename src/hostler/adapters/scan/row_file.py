@@ -23,23 +23,30 @@ from hostler.adapters.config.tree import Path as Place
 from hostler.adapters.config.yaml import Unreadable, compose, decode
 from hostler.adapters.scan.registry import ROWS, rows_in
 from hostler.domain.errors import InvalidRequest, RegistryUnusable
-from hostler.domain.ports import ANY, Row
+from hostler.domain.ports import ANY, Row, overlap
 
 _BARE: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]*(?: [A-Za-z0-9._-]+)*")
 _WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 MODE: Final = 0o644
-_TRIES: Final = 5
+_TRIES: Final = 100
+"""How many others may write before us while we wait: each has the file for a moment."""
+
+
+class Taken(Exception):
+    """Somebody wrote a row with that port between the proposal and now."""
 
 
 def add_row(path: Path, row: Row, *, in_config: bool) -> Row:
     """Write `row` behind those of the file and read it back; the row with its line.
 
     Refuses `invalid_request` where the rows are written in a form that cannot be added to by itself, and
-    `registry_unusable` where the file cannot be written.
+    `registry_unusable` where the file cannot be written. Raises Taken where the port has a row by now.
     """
     try:
         with _alone(path) as old:
             text = decode(old) if old is not None else ""
+            if old is not None and _has(text, row, str(path), in_config=in_config):
+                raise Taken
             new = added(text, row, in_config=in_config, file=str(path))
             found = _verified(text, new, row, str(path), in_config=in_config)
             _replace(path, new.encode(), old)
@@ -48,6 +55,19 @@ def add_row(path: Path, row: Row, *, in_config: bool) -> Row:
             return found
     except OSError as error:
         raise RegistryUnusable(path=str(path), why=error.strerror or "it cannot be written") from error
+
+
+def _has(text: str, row: Row, file: str, *, in_config: bool) -> bool:
+    """Whether somebody has that port of that host already."""
+    return any(
+        each.host == row.host
+        and each.protocol == row.protocol
+        and each.status.taken
+        and each.port <= row.last
+        and row.port <= each.last
+        and overlap(each.address, row.address)
+        for each in rows_in(_root(text, file), file, in_config=in_config)
+    )
 
 
 def row_text(row: Row) -> str:
