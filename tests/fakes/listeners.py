@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from hostler.domain.errors import Refusal
 from hostler.domain.ports import Row
 from hostler.services.lanes import Lanes
 from hostler.services.ports_live import Listening, PortWatch
@@ -14,6 +15,7 @@ class FakeListeners:
     found: list[Listening] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
     broken: OSError | None = None
+    refusal: Refusal | None = None
 
     def listening(self) -> tuple[Listening, ...]:
         if self.broken is not None:
@@ -22,6 +24,8 @@ class FakeListeners:
 
     def registry(self) -> list[Row]:
         """The rows now."""
+        if self.refusal is not None:
+            raise self.refusal
         return self.rows
 
 

@@ -5,6 +5,8 @@ Decides which rows there are and where each stands. A broken file of rows is an 
 
 from __future__ import annotations
 
+
+import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -165,8 +167,17 @@ def _addresses(fleet: Fleet) -> Iterator[tuple[str, str]]:
             yield link.address, str(name)
             yield link.peer_address, str(link.peer)
         for text in (host.address, _host_of(host.url)):
-            if text and not text.startswith(("127.", "::1", "localhost", "0.0.0.0")) and text != "::":  # noqa: S104
+            if _is_one_hosts(text):
                 yield text, str(name)
+
+
+def _is_one_hosts(text: str) -> bool:
+    """Whether a text names one machine: loopback and wildcards are on every one."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return text not in ("", "localhost")
+    return not (address.is_loopback or address.is_unspecified)
 
 
 def _host_of(url: str | None) -> str:

@@ -21,7 +21,9 @@ LONGEST: Final = 600
 
 
 def fits(
-    *engines: Annotated[str, Parameter(help="Engines that are to be up together.")],
+    engine: Annotated[str, Parameter(help="An engine.")],
+    /,
+    *more: Annotated[str, Parameter(help="Engines that are to be up together with it.")],
     on: Annotated[str | None, Parameter(help="The host; else this machine.")] = None,
     config: Annotated[
         str | None,
@@ -34,7 +36,7 @@ def fits(
 
     The sum is of what they need at their peak, whatever runs now; `hostler why ENGINE` knows that.
     """
-    report = parts.fits(engines, on=on, config=config)
+    report = parts.fits((engine, *more), on=on, config=config)
     if json:
         say_json(
             {
