@@ -5,7 +5,6 @@ Decides which rows there are and where each stands. A broken file of rows is an 
 
 from __future__ import annotations
 
-
 import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
