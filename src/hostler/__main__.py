@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hostler.services.config_parts import ConfigParts
     from hostler.services.holds_offline import BoxParts
     from hostler.services.import_parts import ImportParts
+    from hostler.services.ports_parts import PortsParts
     from hostler.services.schedule_offline import OfflineSchedule
     from hostler.services.service_parts import ServiceParts
     from hostler.services.serving import ServeParts
@@ -43,6 +44,11 @@ class Lazily:
         from hostler.bootstrap.offline import offline_sight
 
         return offline_sight(os.environ)
+
+    def ports(self) -> PortsParts:
+        from hostler.bootstrap.offline import offline_ports
+
+        return offline_ports(os.environ)
 
     def serving(self) -> ServeParts:
         from hostler.bootstrap.serving import Serving

@@ -14,6 +14,7 @@ from hostler.adapters.drivers.container_api import ContainerApi, Declined, LogFr
 from hostler.adapters.drivers.container_made import NamedContainers, definition, digest
 from hostler.adapters.drivers.container_seen import Container, container, exit_report, instant, policy
 from hostler.adapters.host import process_table
+from hostler.adapters.host.listeners import Socket
 from hostler.domain import fleet
 from hostler.domain.engine import ExitReport, Launch
 from hostler.domain.errors import EngineFailed
@@ -133,7 +134,7 @@ def test_a_host_port_is_whose_socket_it_is(monkeypatch: pytest.MonkeyPatch) -> N
     assert container_world.unasked((me,), "127.0.0.1", port).owner == "unknown"
 
 
-def _unreadable(address: str, port: int) -> tuple[ports.Listener, ...]:
+def _unreadable(address: str, port: int) -> tuple[Socket, ...]:
     raise OSError(13, "Permission denied")
 
 

@@ -13,6 +13,7 @@ import pytest
 from hostler.adapters.drivers import ports
 from hostler.adapters.drivers.ports import LocalPorts
 from hostler.adapters.host import process_table
+from hostler.adapters.host.listeners import every
 from tests.fakes.fake_engine import free_port
 
 HEADER = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
@@ -102,10 +103,10 @@ def test_the_kernels_table_is_read(tmp_path: Path) -> None:
     mapped = "0000000000000000FFFF00000100007F"
     six = line("0" * 24 + "01000000", 8100, inode=2) + line(mapped, 8100, inode=3) + line("0" * 32, 8100)
     root = tables(tmp_path, line("0100007F", 8100, inode=1) + line("0100007F", 8100, state="01"), six)
-    found = {one.inode: one.address for one in ports.listeners(8100, root)}
+    found = {one.inode: one.address for one in every(8100, root)}
     local = IPv4Address("127.0.0.1")
     assert found == {1: local, 2: IPv6Address("::1"), 3: local, 99: IPv6Address("::")}
-    assert ports.listeners(8101, root) == ()
+    assert every(8101, root) == ()
 
 
 @pytest.mark.parametrize(
@@ -130,7 +131,7 @@ def test_a_kernel_without_ipv6(tmp_path: Path) -> None:
     """GATE-1: without IPv6 the table of IPv4 is enough."""
     root = tables(tmp_path, line("0100007F", 8100), "")
     (root / "net/tcp6").unlink()
-    assert len(ports.listeners(8100, root)) == 1
+    assert len(every(8100, root)) == 1
 
 
 @contextmanager

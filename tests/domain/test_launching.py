@@ -33,6 +33,14 @@ def test_ports_are_given_once_and_kept(kept: Mapping[str, int], given: Mapping[s
     assert assign_ports([engine("a"), fixed, engine("b"), outside], HOST, kept) == given
 
 
+def test_ports_of_others_are_not_given() -> None:
+    """PORT-5: what the registry or a listener has is given to no engine; a port that was kept stays."""
+    engines = [engine("a"), engine("b")]
+    assert assign_ports(engines, HOST, {"b": 8101}, {8100, 8101}) == {"a": 8102, "b": 8101}
+    with pytest.raises(LimitReached):
+        assign_ports(engines, HOST, {}, range(8100, 8103))
+
+
 def test_a_range_that_is_used_up() -> None:
     """ENG-2: when the host's range has no port left, that is refused with the range."""
     with pytest.raises(LimitReached, match="The limit of 4 ports in 8100-8103 of crow is reached"):

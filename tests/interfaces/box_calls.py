@@ -17,6 +17,7 @@ from hostler.interfaces.cli.main import run
 from hostler.services.config_parts import ConfigParts
 from hostler.services.holds_offline import BoxParts
 from hostler.services.import_parts import ImportParts
+from hostler.services.ports_parts import PortsParts
 from hostler.services.schedule_offline import OfflineSchedule
 from hostler.services.service_parts import ServiceParts
 from hostler.services.serving import ServeParts
@@ -57,6 +58,9 @@ class Offline:
 
     def config(self) -> ConfigParts:
         raise AssertionError("no test of the box reads a config")
+
+    def ports(self) -> PortsParts:
+        raise AssertionError("this command asks for no port")
 
     def serving(self) -> ServeParts:
         raise AssertionError("no test of the box serves")

@@ -56,6 +56,7 @@ from hostler.services.suspensions import Suspensions
 from tests.fakes.clock import ManualClock
 from tests.fakes.driver import FakeDriver
 from tests.fakes.ids import CountingIds
+from tests.fakes.listeners import FakeListeners, watch_of
 from tests.fakes.reloading import reload_in
 from tests.fakes.schedule import FakeCare, FakeHistory, FakeJobs, FakeSchedule
 from tests.fakes.state_files import MemoryStateFiles
@@ -264,6 +265,7 @@ def controls(
         history=FakeHistory(),
         care=FakeCare(),
         reload=reload_in(engines, routes, ring_, launch=lambda it: lane(it).launch, browsers=browsers),
+        ports=watch_of(engines.lanes, FakeListeners()),
     )
 
 

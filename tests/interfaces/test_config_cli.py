@@ -10,6 +10,7 @@ from hostler.interfaces.cli.main import run
 from hostler.services.config_parts import ConfigParts
 from hostler.services.holds_offline import BoxParts
 from hostler.services.import_parts import ImportParts
+from hostler.services.ports_parts import PortsParts
 from hostler.services.schedule_offline import OfflineSchedule
 from hostler.services.service_parts import ServiceParts
 from hostler.services.serving import ServeParts
@@ -44,6 +45,9 @@ class ConfigOnly:
 
     def box(self) -> BoxParts:
         raise AssertionError("a command on the config asks for no hold")
+
+    def ports(self) -> PortsParts:
+        raise AssertionError("this command asks for no port")
 
     def serving(self) -> ServeParts:
         raise AssertionError("a command on the config serves nothing")

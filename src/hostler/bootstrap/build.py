@@ -6,6 +6,7 @@ Decides nothing else. Everything here is built inside the running loop.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import cast
 
 from hostler import __version__
@@ -30,6 +31,7 @@ from hostler.bootstrap.engines import EngineConnections, drivers_of, lanes_of
 from hostler.bootstrap.ground import Ground, World
 from hostler.bootstrap.node import node_of
 from hostler.bootstrap.place import announcing, is_control, machine_names, retracting
+from hostler.bootstrap.ports import taken_ports
 from hostler.bootstrap.reloading import Swapped, reload_of
 from hostler.bootstrap.scheduling import Means, Scheduling, scheduling
 from hostler.bootstrap.speech import LoggedEvents
@@ -245,13 +247,24 @@ def _head(ground: Ground, world: World, node: LocalNode) -> Scheduling | None:
     )
 
 
-def _engines(ground: Ground, world: World, holds: Holds, guard: Guard) -> Engines:
-    lanes = Lanes(
+def _lanes(ground: Ground, world: World) -> Lanes:
+    """The engines of this host; ports of others are given to none of them."""
+    return Lanes(
         config=world.config,
         clock=world.clock,
         events=world.events,
-        by_id=lanes_of(ground.fleet, world.files, world.models, world.clock.elapsed()),
+        by_id=lanes_of(
+            ground.fleet,
+            world.files,
+            world.models,
+            world.clock.elapsed(),
+            lambda: taken_ports(ground.fleet, Path(ground.config_file)),
+        ),
     )
+
+
+def _engines(ground: Ground, world: World, holds: Holds, guard: Guard) -> Engines:
+    lanes = _lanes(ground, world)
     gate = Gate(
         lanes=lanes,
         holds=holds,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from hostler.bootstrap.ground import Ground, World
+from hostler.bootstrap.ports import port_watch
 from hostler.bootstrap.scheduling import Scheduling
 from hostler.services.browser_guard import BrowserGuard
 from hostler.services.control import Control
@@ -59,6 +61,7 @@ def control_of(ground: Ground, world: World, made: Services) -> Control:
         schedule=head.schedule if head is not None else elsewhere,
         jobs=head.jobs if head is not None else elsewhere,
         history=made.history,
+        ports=port_watch(Path(ground.config_file), made.engines.lanes, ground.listen),
         care=head.care(world.store) if head is not None else elsewhere,
         browsers=made.browsers,
         reload=made.reload,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -77,7 +77,11 @@ def drivers_of(env: Mapping[str, str], config: Present) -> Mapping[str, Driver]:
 
 
 def lanes_of(
-    fleet: Fleet, files: DirectoryStateFiles, models: ModelsDir, now: float
+    fleet: Fleet,
+    files: DirectoryStateFiles,
+    models: ModelsDir,
+    now: float,
+    taken: Callable[[], Collection[int]] = frozenset,
 ) -> Mapping[EngineId, Lane]:
     """A lane for each engine of this host whose driver is built. Ports given out now are kept first."""
     return frozen(
@@ -90,20 +94,29 @@ def lanes_of(
                 down_since=now,
                 known=False,
             )
-            for name, launch in launches_of(fleet, files, models).items()
+            for name, launch in launches_of(fleet, files, models, taken).items()
         }
     )
 
 
-def launches_of(fleet: Fleet, files: DirectoryStateFiles, models: ModelsDir) -> Mapping[EngineId, Launch]:
-    """How each engine of this host whose driver is built is launched, its port given out and kept."""
+def launches_of(
+    fleet: Fleet,
+    files: DirectoryStateFiles,
+    models: ModelsDir,
+    taken: Callable[[], Collection[int]] = frozenset,
+) -> Mapping[EngineId, Launch]:
+    """How each engine of this host whose driver is built is launched, its port given out and kept.
+
+    `taken` are the ports of others: nothing new is given of them.
+    """
     mine = [engine for engine in fleet.local_engines() if engine.driver in BUILT]
     try:
         kept = files.load(PORTS) or {}
     except ValueError:
         kept = {}
     known = {str(name): port for name, port in kept.items() if isinstance(port, int)}
-    given = assign_ports(mine, fleet.host, known)
+    lacking = any(engine.port is None and engine.id not in known for engine in mine)
+    given = assign_ports(mine, fleet.host, known, taken() if lacking else ())
     wanted = {str(name): port for name, port in given.items()}
     if wanted != known:
         try:

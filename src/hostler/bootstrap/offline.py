@@ -21,6 +21,7 @@ from hostler.domain.errors import InvalidConfig
 from hostler.services.config_parts import ConfigParts
 from hostler.services.holds_offline import BoxParts
 from hostler.services.import_parts import ImportParts
+from hostler.services.ports_parts import PortsParts
 from hostler.services.service_parts import ServiceParts
 from hostler.services.sight_parts import SightParts
 
@@ -51,6 +52,15 @@ def offline_sight(env: Mapping[str, str]) -> SightParts:
     from hostler.adapters.sight.box import Box as Seen  # noqa: PLC0415 - as the config's
 
     return Seen(env=env)
+
+
+def offline_ports(env: Mapping[str, str]) -> PortsParts:
+    """The registry of ports, the scanners of files, and the listeners of this machine."""
+    from hostler.adapters.config.offline import OfflineConfig  # noqa: PLC0415 - pydantic takes 100 ms to load
+    from hostler.adapters.host.listeners import HostListeners  # noqa: PLC0415 - as above
+    from hostler.adapters.scan.offline import OfflinePorts  # noqa: PLC0415 - as above
+
+    return OfflinePorts(config=OfflineConfig(env=env, here=Path.cwd()), listeners=HostListeners())
 
 
 def offline_box(env: Mapping[str, str], root: str = "/") -> BoxParts:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from hostler.adapters.hold_file import HoldFile
 from hostler.bootstrap.engines import BUILT, launches_of
 from hostler.bootstrap.ground import Ground, World
+from hostler.bootstrap.ports import taken_ports
 from hostler.bootstrap.speech import Redaction, secrets_of
 from hostler.domain.engine import Launch
 from hostler.domain.fleet import Fleet
@@ -29,10 +31,13 @@ class NodeOutfit:
     hold: HoldFile
     redaction: Redaction
     keys: Callable[[Fleet], Keyring]
+    config_file: Path
 
     def launches(self, fleet: Fleet) -> Mapping[EngineId, Launch]:
         """How each engine of this host is launched. Refuses `limit`."""
-        return launches_of(fleet, self.world.files, self.world.models)
+        return launches_of(
+            fleet, self.world.files, self.world.models, lambda: taken_ports(fleet, self.config_file)
+        )
 
     def keyring(self, fleet: Fleet) -> Keyring:
         """Its keys and those that were made here. Refuses `invalid_config`."""
@@ -62,7 +67,13 @@ def reload_of(ground: Ground, world: World, parts: Swapped) -> Reload:
     return Reload(
         file=ground.config_file,
         source=ground.source,
-        outfit=NodeOutfit(world=world, hold=parts.hold, redaction=ground.speech.redact, keys=ground.keys),
+        outfit=NodeOutfit(
+            world=world,
+            hold=parts.hold,
+            redaction=ground.speech.redact,
+            keys=ground.keys,
+            config_file=Path(ground.config_file),
+        ),
         config=world.config,
         lanes=parts.engines.lanes,
         routes=parts.routes,

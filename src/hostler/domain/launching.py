@@ -6,7 +6,7 @@ Decides argv, address, port, URL and model id of each engine of a host. Reads no
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from hostler.domain.engine import Launch
@@ -17,10 +17,13 @@ from hostler.domain.values import EngineId
 _PLACE: Final = re.compile(r"\{\{|\}\}|\{(file|model|address|port)\}")
 
 
-def assign_ports(engines: Iterable[Engine], host: Host, kept: Mapping[str, int]) -> Mapping[EngineId, int]:
+def assign_ports(
+    engines: Iterable[Engine], host: Host, kept: Mapping[str, int], others: Collection[int] = ()
+) -> Mapping[EngineId, int]:
     """A port for each engine with `port: auto`: the kept one while it is still good, else the next free.
 
-    Host-unique, from the host's range. Refuses `limit` when the range is used up.
+    Host-unique, from the host's range, none of `others`: what the registry or a listener has (PORT-5). A kept
+    one stays, as its own engine may listen there. Refuses `limit` when the range is used up.
     """
     every = list(engines)
     low, high = host.port_range
@@ -35,7 +38,7 @@ def assign_ports(engines: Iterable[Engine], host: Host, kept: Mapping[str, int])
     for engine in wanting:
         if engine.id in given:
             continue
-        port = next((it for it in range(low, high + 1) if it not in taken), None)
+        port = next((it for it in range(low, high + 1) if it not in taken and it not in others), None)
         if port is None:
             raise LimitReached(what=f"ports in {low}-{high} of {host.name}", limit=high - low + 1)
         given[engine.id] = port

@@ -14,6 +14,7 @@ from hostler.services.feed import Feed
 from hostler.services.holds import Holds
 from hostler.services.keys import Keyring
 from hostler.services.needs import Clock
+from hostler.services.ports_live import PortWatch
 from hostler.services.present import Present
 from hostler.services.reload import Reload
 from hostler.services.requests import Requests
@@ -42,3 +43,4 @@ class Control:
     history: HistoryApi
     care: CareApi
     reload: Reload
+    ports: PortWatch

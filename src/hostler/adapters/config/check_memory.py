@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from hostler.adapters.config.tree import Path
 from hostler.adapters.config.view import View, needs_of, pools_of
 from hostler.domain.fleet import HOST_POOL, Pool
+from hostler.domain.port_memory import Claim, Room, crowds
 from hostler.domain.values import gib
 
 _HOST_RESERVE = 8 << 30
@@ -19,8 +20,13 @@ _GPU_RESERVE = 512 << 20
 def check_memory(view: View) -> None:
     """Residents of each host, engines of each mode, and each engine alone."""
     for host in view.hosts:
-        residents = [n for n, each in view.doc.engines.items() if each.resident and each.host == host]
-        _exclusive(view, host, residents)
+        residents = [
+            part
+            for name, each in view.doc.engines.items()
+            if each.resident
+            for part in view.parts_of(name, host)
+        ]
+        _exclusive(view, host, [name for name in residents if view.doc.engines[name].resident])
         _fits(view, host, residents, "the residents", ("hosts", host))
     for name, mode in view.doc.modes.items():
         for host, engines in mode.hosts.items():
@@ -28,6 +34,7 @@ def check_memory(view: View) -> None:
             _fits(view, host, parts, f"mode {name}", ("modes", name, "hosts", host))
     for name in view.doc.engines:
         _alone(view, name)
+    _rows(view)
 
 
 def reserve_of(pool: Pool) -> int:
@@ -54,6 +61,29 @@ def _fits(view: View, host: str, engines: Iterable[str], what: str, path: Path) 
                 f" of {of}'s {gib(pool.total)}",
                 at_key=True,
             )
+
+
+def _rows(view: View) -> None:
+    """A warning for rows of the registry whose ports are free and whose memory is not there."""
+    rows = list(enumerate(view.doc.ports.rows))
+    for host, keys in view.hosts.items():
+        pool = pools_of(keys.memory).get(HOST_POOL)
+        if pool is None or pool.total is None:
+            continue
+        claims = [
+            Claim(
+                service=row.service,
+                port=row.port[0],
+                ports=str(row.port[0]) if row.port[0] == row.port[1] else f"{row.port[0]}-{row.port[1]}",
+                needs=row.needs,
+                gated=row.by == "hostler",
+                place=str(number),
+            )
+            for number, row in rows
+            if row.host == host and row.needs and row.status not in ("freed", "avoid", "external")
+        ]
+        for crowd in crowds(host, claims, Room(total=pool.total, reserve=reserve_of(pool))):
+            view.warn(view.index(("ports", "rows"), int(crowd.second.place)), crowd.sentence)
 
 
 def _alone(view: View, name: str) -> None:

@@ -64,6 +64,22 @@ class OfflineConfig:
         fleet = right(self._examine(file, host)).fleet
         return {"config": str(file), **self._paths(fleet.node).listing()}
 
+    def fleet(self, path: str | None, host: str | None = None) -> tuple[Fleet, Path, bool]:
+        """The config of a fleet, its file, and whether this machine is one of its hosts.
+
+        For commands about any host of it: another machine reads it as its first host. Raises NoConfig and
+        InvalidConfig.
+        """
+        file = self._find(path)
+        found = self._examine(file, host)
+        if found.problems:
+            return right(self._examine(file, host, anywhere=True)).fleet, file, False
+        return right(found).fleet, file, True
+
+    def state(self, fleet: Fleet) -> Path:
+        """The state directory of this host's daemon."""
+        return self._paths(fleet.node).state_dir
+
     def _leased(self, found: Reading) -> list[Problem]:
         """A warning for each resource that is leased now (LEASE-5)."""
         if found.fleet is None:

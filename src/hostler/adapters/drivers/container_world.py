@@ -13,8 +13,8 @@ from pathlib import Path
 
 from hostler.adapters.drivers import ports
 from hostler.adapters.drivers.container_seen import Container
-from hostler.adapters.drivers.ports import Listener
 from hostler.adapters.host import process_table
+from hostler.adapters.host.listeners import Socket
 from hostler.adapters.host.process_table import PROC, Process
 from hostler.domain.engine import PortOwner
 
@@ -51,7 +51,7 @@ class Holder:
     """Whose a port is. `strangers` are the listeners that are provably not the container's."""
 
     owner: PortOwner
-    strangers: tuple[Listener, ...] = ()
+    strangers: tuple[Socket, ...] = ()
 
     @property
     def name(self) -> str:
@@ -90,7 +90,7 @@ def unasked(ours: Iterable[Process], address: str, port: int) -> Holder:
     return seen if seen.owner == "ours" else Holder(owner="unknown")
 
 
-def _on_the_host(found: tuple[Listener, ...], ours: tuple[Process, ...]) -> Holder:
+def _on_the_host(found: tuple[Socket, ...], ours: tuple[Process, ...]) -> Holder:
     if not found:
         return Holder(owner="nobody")
     inodes: set[int] = set()
@@ -108,7 +108,7 @@ def _on_the_host(found: tuple[Listener, ...], ours: tuple[Process, ...]) -> Hold
     return Holder(owner="stranger" if others else "unknown", strangers=others)
 
 
-def _elsewhere(one: Listener, ours: tuple[Process, ...]) -> bool:
+def _elsewhere(one: Socket, ours: tuple[Process, ...]) -> bool:
     """Whether a process that may be looked into, and is not the container's, has that socket."""
     known = {process.pid for process in ours}
     for entry in PROC.iterdir():

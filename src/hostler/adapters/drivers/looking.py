@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from hostler.adapters.drivers import http_look, ports
 from hostler.adapters.drivers.http_look import Look
-from hostler.adapters.drivers.ports import Listener
 from hostler.adapters.host import process_table
+from hostler.adapters.host.listeners import Socket
 from hostler.domain.engine import Launch, PortOwner, Probe
 from hostler.domain.values import EngineId, format_duration
 
@@ -82,7 +82,7 @@ class Looks:
         return f"{seen.detail}; last answer {last.status or 'a connection'}, {ago} ago"
 
 
-def strangers(pids: Iterable[int], found: Iterable[Listener]) -> list[Listener]:
+def strangers(pids: Iterable[int], found: Iterable[Socket]) -> list[Socket]:
     """Those of `found` that none of `pids` has open (ENG-4)."""
     ours: set[int] = set()
     for pid in pids:

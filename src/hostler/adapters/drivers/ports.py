@@ -5,74 +5,20 @@ Decides which listeners are in the way of an address and port. Never touches the
 
 from __future__ import annotations
 
-import contextlib
 import ipaddress
-import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from hostler.adapters.host import process_table
+from hostler.adapters.host.listeners import Address, Socket, every
 from hostler.domain.values import escape_controls
 
-_LISTEN: Final = "0A"
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listener:
-    """One listening TCP socket: where, whose user, and the inode that says which process has it."""
-
-    address: Address
-    port: int
-    uid: int
-    inode: int
-
-
-def listeners(port: int, root: Path = process_table.PROC) -> tuple[Listener, ...]:
-    """Every listening TCP socket on `port`, IPv4 and IPv6, in this network namespace.
-
-    Raises OSError when the kernel's table cannot be read.
-    """
-    found = (_listener(line.split()) for line in _lines(root) if f":{port:04X} " in line)
-    return tuple(one for one in found if one is not None and one.port == port)
-
-
-def every_listener(root: Path = process_table.PROC) -> tuple[Listener, ...]:
-    """Every listening TCP socket of this network namespace. Raises OSError as `listeners` does."""
-    found = (_listener(line.split()) for line in _lines(root))
-    return tuple(one for one in found if one is not None)
-
-
-def _lines(root: Path) -> list[str]:
-    lines = (root / "net/tcp").read_text().splitlines()[1:]
-    with contextlib.suppress(FileNotFoundError):  # A kernel without IPv6 has no such table.
-        lines += (root / "net/tcp6").read_text().splitlines()[1:]
-    return lines
-
-
-def _listener(fields: list[str]) -> Listener | None:
-    if fields[3] != _LISTEN:
-        return None
-    host, _, port = fields[1].partition(":")
-    return Listener(address=_address(host), port=int(port, 16), uid=int(fields[7]), inode=int(fields[9]))
-
-
-def _address(text: str) -> Address:
-    """The kernel prints each 32-bit word in the machine's own byte order."""
-    words = [int(text[at : at + 8], 16) for at in range(0, len(text), 8)]
-    packed = struct.pack(f"={len(words)}I", *words)
-    if len(words) == 1:
-        return ipaddress.IPv4Address(packed)
-    six = ipaddress.IPv6Address(packed)
-    return six.ipv4_mapped or six
-
-
-def in_the_way(address: str, port: int, root: Path = process_table.PROC) -> tuple[Listener, ...]:
+def in_the_way(address: str, port: int, root: Path = process_table.PROC) -> tuple[Socket, ...]:
     """Listeners that overlap `address`:`port`: a wildcard overlaps all, two specific ones only if equal."""
     wanted = _addresses(address)
-    return tuple(one for one in listeners(port, root) if _overlaps(wanted, one.address))
+    return tuple(one for one in every(port, root) if _overlaps(wanted, one.address))
 
 
 def overlaps(address: str, published: str) -> bool:
@@ -96,7 +42,7 @@ def _overlaps(wanted: Iterable[Address], found: Address) -> bool:
     return any(found.is_unspecified or one.is_unspecified or one == found for one in wanted)
 
 
-def holder_of(listener: Listener, root: Path = process_table.PROC) -> str:
+def holder_of(listener: Socket, root: Path = process_table.PROC) -> str:
     """`pid 123 (nginx)`, or what is known where its owner may not be looked into."""
     for entry in root.iterdir():
         if not entry.name.isdigit():

@@ -18,8 +18,9 @@ from typing import Final
 import httptools
 
 from hostler.adapters.config.find import NAME, SYSTEM, find_config, home
-from hostler.adapters.drivers import http_look, ports
+from hostler.adapters.drivers import http_look
 from hostler.adapters.host import pools, process_table
+from hostler.adapters.host.listeners import Socket, every_listener
 from hostler.adapters.sight import docker, model_files
 from hostler.domain.errors import FileExists, FileUnusable, NoConfig
 from hostler.domain.fleet import frozen
@@ -134,15 +135,13 @@ class Box:
 
     # ------------------------------------------------------------ who runs
 
-    def _listening(self) -> tuple[ports.Listener, ...]:
+    def _listening(self) -> tuple[Socket, ...]:
         try:
-            return ports.every_listener(self.proc)
+            return every_listener(self.proc)
         except OSError:  # A table that cannot be read names nobody.
             return ()
 
-    def _servers(
-        self, listening: Iterable[ports.Listener], containers: Iterable[Container]
-    ) -> tuple[Answering, ...]:
+    def _servers(self, listening: Iterable[Socket], containers: Iterable[Container]) -> tuple[Answering, ...]:
         """Who listens and is known to serve models, each port once, not asked yet."""
         by_inode = {one.inode: one.port for one in listening if _is_reachable(one)}
         found: dict[int, Answering] = {}
@@ -174,7 +173,7 @@ class Box:
         return (port,) if port in by_inode.values() else ()
 
 
-def _is_reachable(one: ports.Listener) -> bool:
+def _is_reachable(one: Socket) -> bool:
     return one.address.is_loopback or one.address.is_unspecified
 
 

@@ -60,6 +60,19 @@ class StateUnusable(Refusal):
 
 
 @dataclass(eq=False, kw_only=True)
+class RegistryUnusable(Refusal):
+    """The file of the registry of ports could not be written, or was read back as another (PORT-5)."""
+
+    kind = Kind.CONFIG
+    code = "registry_unusable"
+    message = "The registry {path} could not be written: {why}."
+    hint = "Look at the file and its folder, then allocate again; no row counts that was not read back."
+
+    path: str
+    why: str
+
+
+@dataclass(eq=False, kw_only=True)
 class NotListening(Refusal):
     """The daemon cannot listen where it was told to."""
 

@@ -94,6 +94,13 @@ class LogQuery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PortsQuery:
+    """Whose ports: refused where it is not this daemon's host."""
+
+    host: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WhyQuery:
     """As which class it would be started."""
 

@@ -25,6 +25,7 @@ from hostler.interfaces.cli.signals import Signalled
 from hostler.services.config_parts import ConfigParts
 from hostler.services.holds_offline import BoxParts
 from hostler.services.import_parts import ImportParts
+from hostler.services.ports_parts import PortsParts
 from hostler.services.schedule_offline import OfflineSchedule
 from hostler.services.service_parts import ServiceParts
 from hostler.services.serving import ServeParts
@@ -48,6 +49,10 @@ class Bootstrap(Protocol):
 
     def sight(self) -> SightParts:
         """For `hostler init`."""
+        ...
+
+    def ports(self) -> PortsParts:
+        """For `hostler ports` and `hostler fits`."""
         ...
 
     def serving(self) -> ServeParts:
@@ -226,6 +231,17 @@ COMMANDS: Final = (
     ),
     Command(name="service", path=f"{_HERE}.service:app", help="Let systemd run the daemon. Needs no daemon."),
     Command(name="import", path=f"{_HERE}.imports:app", help="Make a config from another program's."),
+    Command(
+        name="ports",
+        path=f"{_HERE}.ports:app",
+        help="Check the ports of all hosts, see who listens, or take one.",
+    ),
+    Command(
+        name="fits",
+        path=f"{_HERE}.fits:fits",
+        help="Add up what engines need, against what a host has.",
+        example="hostler fits large-14b fast-4b --on raven",
+    ),
     Command(name="paths", path=f"{_HERE}.paths:app", help="Show where everything is."),
     Command(
         name="completion",
@@ -313,6 +329,7 @@ def _part(bootstrap: Bootstrap, wanted: type) -> object:
         ServeParts: bootstrap.serving,
         OfflineSchedule: bootstrap.schedule,
         ServiceParts: bootstrap.service,
+        PortsParts: bootstrap.ports,
     }
     if wanted not in built:
         raise TypeError(f"no part of the bootstrap is a {wanted!r}")
