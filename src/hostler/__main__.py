@@ -13,6 +13,7 @@ from hostler import __version__
 
 if TYPE_CHECKING:
     from hostler.services.config_parts import ConfigParts
+    from hostler.services.doctor_parts import DoctorParts
     from hostler.services.holds_offline import BoxParts
     from hostler.services.import_parts import ImportParts
     from hostler.services.ports_parts import PortsParts
@@ -49,6 +50,11 @@ class Lazily:
         from hostler.bootstrap.offline import offline_ports
 
         return offline_ports(os.environ)
+
+    def doctor(self) -> DoctorParts:
+        from hostler.bootstrap.offline_doctor import offline_doctor
+
+        return offline_doctor(os.environ)
 
     def serving(self) -> ServeParts:
         from hostler.bootstrap.serving import Serving

@@ -10,7 +10,6 @@ from hostler.adapters.host import process_table
 from hostler.bootstrap.engines import BUILT, drivers_of, strays
 from hostler.domain.fleet import Fleet, Host, Node, frozen
 from hostler.domain.values import HostName
-from hostler.services.present import Present
 from tests.fakes.world import CROW, engine
 
 
@@ -54,7 +53,7 @@ def record(root: Path, name: str, *, ticks_off: int = 0, boot: str | None = None
 
 def test_every_driver_that_is_built_is_there() -> None:
     """ENG-2: each driver that the config's page calls built is there for the daemon, and no other."""
-    assert set(drivers_of({}, Present(fleet=fleet()))) == set(BUILT)
+    assert set(drivers_of({})) == set(BUILT)
 
 
 def test_what_runs_and_is_not_in_the_config_is_told(tmp_path: Path) -> None:

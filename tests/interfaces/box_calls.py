@@ -15,6 +15,7 @@ from hostler.bootstrap.offline import offline_box
 from hostler.domain.hold_record import parse_instant
 from hostler.interfaces.cli.main import run
 from hostler.services.config_parts import ConfigParts
+from hostler.services.doctor_parts import DoctorParts
 from hostler.services.holds_offline import BoxParts
 from hostler.services.import_parts import ImportParts
 from hostler.services.ports_parts import PortsParts
@@ -61,6 +62,9 @@ class Offline:
 
     def ports(self) -> PortsParts:
         raise AssertionError("this command asks for no port")
+
+    def doctor(self) -> DoctorParts:
+        raise AssertionError("this command asks for no doctor")
 
     def serving(self) -> ServeParts:
         raise AssertionError("no test of the box serves")

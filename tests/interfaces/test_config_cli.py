@@ -8,6 +8,7 @@ import pytest
 from hostler.adapters.config.offline import OfflineConfig
 from hostler.interfaces.cli.main import run
 from hostler.services.config_parts import ConfigParts
+from hostler.services.doctor_parts import DoctorParts
 from hostler.services.holds_offline import BoxParts
 from hostler.services.import_parts import ImportParts
 from hostler.services.ports_parts import PortsParts
@@ -48,6 +49,9 @@ class ConfigOnly:
 
     def ports(self) -> PortsParts:
         raise AssertionError("this command asks for no port")
+
+    def doctor(self) -> DoctorParts:
+        raise AssertionError("this command asks for no doctor")
 
     def serving(self) -> ServeParts:
         raise AssertionError("a command on the config serves nothing")

@@ -36,6 +36,8 @@ from hostler.bootstrap.reloading import Swapped, reload_of
 from hostler.bootstrap.scheduling import Means, Scheduling, scheduling
 from hostler.bootstrap.speech import LoggedEvents
 from hostler.daemon import Daemon
+from hostler.domain.fleet import Secret
+from hostler.domain.values import EngineId
 from hostler.gateway.app import Gateway
 from hostler.gateway.ask import Means as AskMeans
 from hostler.gateway.backoff import Backoff
@@ -178,6 +180,11 @@ def _history(ground: Ground, world: World) -> History:
 
 def _world(ground: Ground) -> World:
     clock, ids, config = SystemClock(), SystemIds(), Present(fleet=ground.fleet)
+
+    def key(name: EngineId) -> Secret | None:
+        engine = config.fleet.engines.get(name)
+        return None if engine is None else engine.key
+
     store = SqliteStore(ground.paths.schedule_db, ids, clean=Cleaner(redact=ground.speech.redact).event)
     queue = EventQueue(store=store, clock=clock, ids=ids, redact=ground.speech.redact)
     meters = PrometheusMeters()
@@ -191,7 +198,7 @@ def _world(ground: Ground) -> World:
         events=LoggedEvents(queue=queue, meters=meters),
         meters=meters,
         memory=pools.reader(ground.fleet.host.reader),
-        drivers=drivers_of(ground.env, config),
+        drivers=drivers_of(ground.env, key),
         models=ModelsDir(root=ground.paths.models_dir),
         upstream=Upstream(),
         places=Places(),

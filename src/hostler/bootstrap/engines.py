@@ -30,7 +30,6 @@ from hostler.gateway.places import Places
 from hostler.gateway.upstream import Upstream
 from hostler.services.lanes import Lane
 from hostler.services.needs import Driver
-from hostler.services.present import Present
 
 PORTS = "ports"
 """`ports.json`: what engines with `port: auto` were given, kept so that a restart finds them again."""
@@ -55,13 +54,10 @@ class EngineConnections:
         self.upstream.close_all(self.places.at(url))
 
 
-def drivers_of(env: Mapping[str, str], config: Present) -> Mapping[str, Driver]:
-    """Every driver by its name."""
-
-    def key(name: EngineId) -> Secret | None:
-        engine = config.fleet.engines.get(name)
-        return None if engine is None else engine.key
-
+def drivers_of(
+    env: Mapping[str, str], key: Callable[[EngineId], Secret | None] = lambda _: None
+) -> Mapping[str, Driver]:
+    """Every driver by its name. `key` tells what an external engine is sent as its key."""
     units = transient.manager(uid=os.geteuid(), runtime_dir=env.get("XDG_RUNTIME_DIR"))
     api = api_of(env)
     named = NamedContainers(api=api, environment=env)

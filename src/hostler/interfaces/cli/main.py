@@ -23,6 +23,7 @@ from hostler.interfaces.cli.failure import BROKEN_PIPE, INTERRUPTED, fail, nowhe
 from hostler.interfaces.cli.plain_help import FoldedHelp
 from hostler.interfaces.cli.signals import Signalled
 from hostler.services.config_parts import ConfigParts
+from hostler.services.doctor_parts import DoctorParts
 from hostler.services.holds_offline import BoxParts
 from hostler.services.import_parts import ImportParts
 from hostler.services.ports_parts import PortsParts
@@ -53,6 +54,10 @@ class Bootstrap(Protocol):
 
     def ports(self) -> PortsParts:
         """For `hostler ports` and `hostler fits`."""
+        ...
+
+    def doctor(self) -> DoctorParts:
+        """For `hostler doctor`."""
         ...
 
     def serving(self) -> ServeParts:
@@ -222,6 +227,12 @@ COMMANDS: Final = (
     ),
     Command(name="fence", path=f"{_HERE}.fence:app", help="Hold the schedule still for a deployment."),
     Command(name="box", path=f"{_HERE}.box:app", help="Hold this box, or see who does. Needs no daemon."),
+    Command(
+        name="doctor",
+        path=f"{_HERE}.doctor:doctor",
+        help="Look this box over, each finding with what helps. Needs no daemon.",
+        example="hostler doctor --offline",
+    ),
     Command(name="config", path=f"{_HERE}.config:app", help="Check and show the config."),
     Command(
         name="reload",
@@ -324,6 +335,7 @@ def _part(bootstrap: Bootstrap, wanted: type) -> object:
     built: dict[type, Callable[[], object]] = {
         BoxParts: bootstrap.box,
         ConfigParts: bootstrap.config,
+        DoctorParts: bootstrap.doctor,
         ImportParts: bootstrap.imports,
         SightParts: bootstrap.sight,
         ServeParts: bootstrap.serving,
