@@ -114,7 +114,7 @@ def test_a_file_that_changes_meanwhile(tmp_path: Path, monkeypatch: pytest.Monke
 
     def slow(*args: object, **options: object) -> str:
         path.write_text("rows: [] # a person's\n")
-        return real(*args, **options)  # type: ignore[arg-type]
+        return real(*args, **options)  # type: ignore[arg-type]  # what it is called with is handed on
 
     monkeypatch.setattr(row_file, "added", slow)
     with pytest.raises(RegistryUnusable, match="somebody changed it meanwhile"):
