@@ -209,10 +209,11 @@ async def test_a_container_that_fails_again_and_again_goes_down(rig: ContainerRi
     rig.docker.cli("create", "--name", name, *policy, rig.docker.image, "sh", "-c", "exit 3")
     run = await rig.driver.start(launch)
 
-    def waits() -> bool:
-        """It has failed often enough to be left alone for three seconds and more: 0.1 s, doubled each time."""
-        count, _, status = inspected(rig, launch, ".RestartCount}} {{.State.Status").partition(" ")
-        return int(count) >= 5 and status == "restarting"
+    async def waits() -> bool:
+        """It has failed so often that it is left alone for a second and more: 0.1 s, doubled each time."""
+        found = await rig.driver.api.ask("GET", f"/containers/{name}/json")
+        assert isinstance(found, dict)
+        return found["RestartCount"] >= 4 and found["State"]["Restarting"] is True
 
     await eventually(waits, "it waits for its next start", patience_s=60)
     assert (await rig.driver.probe(launch, run)).alive is False
