@@ -208,11 +208,17 @@ async def test_a_container_that_fails_again_and_again_goes_down(rig: ContainerRi
     name, policy = rig.named("fast"), ("--restart", "always")
     rig.docker.cli("create", "--name", name, *policy, rig.docker.image, "sh", "-c", "exit 3")
     run = await rig.driver.start(launch)
-    assert (await rig.driver.wait_exit(launch, run)).status in (3, None)
-    await eventually(lambda: inspected(rig, launch, ".State.Status") == "restarting", "it waits for its next")
+
+    async def waits() -> bool:
+        """It has failed so often that it is left alone for a second and more: 0.1 s, doubled each time."""
+        found = await rig.driver.api.ask("GET", f"/containers/{name}/json")
+        assert isinstance(found, dict)
+        return found["RestartCount"] >= 4 and found["State"]["Restarting"] is True
+
+    await eventually(waits, "it waits for its next start", patience_s=60)
+    assert (await rig.driver.probe(launch, run)).alive is False
     again = await rig.driver.start(launch)
     assert again != run
-    await eventually(lambda: inspected(rig, launch, ".State.Status") == "restarting", "it waits for its next")
     stopped = await rig.driver.stop(launch, again, timeout_s=0.5)
     assert (stopped.gone, stopped.left) == (True, ())
     assert inspected(rig, launch, ".State.Status") == "exited"
