@@ -44,6 +44,8 @@ from hostler.domain.errors.changing import (
 )
 from hostler.domain.errors.leasing import (
     ActivationFailed,
+    AlreadyRestored,
+    DeadmanFailed,
     Fenced,
     JobNotFound,
     Lapsed,
@@ -76,10 +78,12 @@ from hostler.domain.errors.reaching import (
 __all__ = [
     "MIN_RETRY_S",
     "ActivationFailed",
+    "AlreadyRestored",
     "BoxReserved",
     "CursorReset",
     "DaemonRuns",
     "DaemonUnreachable",
+    "DeadmanFailed",
     "Draining",
     "Ended",
     "EngineFailed",
