@@ -31,12 +31,16 @@ AT_REST: Final = frozenset({State.ACTIVE, State.STUCK})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadmanReports:
-    """Asks the nodes of windows. `looked` has when that was, in elapsed seconds."""
+    """Asks the nodes of windows. `looked` has when that was, in elapsed seconds; `taken` what was taken in.
+
+    A receipt is taken in once: what fails after it is a person's to look at (LEASE-14).
+    """
 
     store: ScheduleStore
     nodes: Mapping[str, Node]
     workshop: Workshop
     looked: list[float] = field(default_factory=list)
+    taken: set[DeadmanReport] = field(default_factory=set)
 
     async def look(self, now: Moment) -> None:
         """One look, every 2 s, if a window is there. Refuses `schedule_unavailable`, `store_full`."""
@@ -48,8 +52,9 @@ class DeadmanReports:
         receipts = await self._receipts({host for it in windows for host in armed_hosts(it.plan)})
         for lease in windows:
             found = [it for it in receipts if it.window == lease.id]
-            if {it.host for it in found} < set(armed_hosts(lease.plan)):
+            if {it.host for it in found} < set(armed_hosts(lease.plan)) or self.taken.issuperset(found):
                 continue
+            self.taken.update(found)
             if await self.store.write(partial(_taken, id_=lease.id, reports=found, now=now)):
                 self.workshop.begin(lease.id, State.RELEASING)
 
