@@ -13,6 +13,7 @@ from hostler import __version__
 
 if TYPE_CHECKING:
     from hostler.services.config_parts import ConfigParts
+    from hostler.services.deadman_offline import OfflineDeadmen
     from hostler.services.holds_offline import BoxParts
     from hostler.services.schedule_offline import OfflineSchedule
     from hostler.services.serving import ServeParts
@@ -40,6 +41,11 @@ class Lazily:
         from hostler.bootstrap.offline_schedule import offline_schedule
 
         return offline_schedule(os.environ)
+
+    def deadmen(self) -> OfflineDeadmen:
+        from hostler.bootstrap.offline_deadmen import offline_deadmen
+
+        return offline_deadmen(os.environ)
 
 
 def main() -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from hostler.adapters.host import process_table
-from tests.fakes.fake_engine import eventually
 from tests.fakes.window import WINDOW, Window, window
 
 

@@ -9,7 +9,8 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -48,8 +49,9 @@ class Daemon:
 
     def kill(self) -> None:
         """Killed with its whole process group, and reaped."""
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        if self.process.returncode is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
 
     def stop(self) -> None:
         """Stopped, not dead."""
@@ -58,7 +60,7 @@ class Daemon:
 
 @dataclass(kw_only=True)
 class Window:
-    """The window `lease_1`: `heavy` is the mode's engine, `small` the standing one, and what else is added."""
+    """The window `lease_1`: `heavy` is the mode's engine, `small` the standing one."""
 
     root: Path
     rig: ProcessRig
@@ -67,7 +69,6 @@ class Window:
     hold: Path
     heavy: Launch
     small: Launch
-    extra: list[Launch] = field(default_factory=list)
 
     @property
     def place(self) -> Path:
@@ -100,6 +101,8 @@ class Window:
             host="crow",
             cap_s=cap_s,
             grace_s=grace_s,
+            look_s=0.05,
+            memory_s=0.1,
             end=(self.words(self.heavy),),
             start=start if start is not None else (self.words(self.small),),
             verify=verify,
@@ -156,13 +159,10 @@ class Window:
         """Nothing of it runs any more."""
         left = await self.deadmen.end(WINDOW)
         assert left is None, left
-        os.kill(self.daemon.process.pid, signal.SIGKILL) if self.daemon.process.poll() is None else None
-        self.daemon.process.wait()
+        self.daemon.kill()
 
 
 def _later(seconds: float) -> str:
-    from datetime import UTC, datetime, timedelta  # noqa: PLC0415 - for this one line
-
     return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
 
 
@@ -170,7 +170,7 @@ def _later(seconds: float) -> str:
 async def window(root: Path, *, real: bool = False) -> AsyncIterator[Window]:
     """A window whose engines and deadman are ended at the end."""
     async with process_rig(root, real=real) as rig:
-        process = subprocess.Popen(
+        process = subprocess.Popen(  # noqa: ASYNC220 - it is signalled and reaped at once
             [sys.executable, "-c", "import time; time.sleep(600)"],
             start_new_session=True,
             stdin=subprocess.DEVNULL,

@@ -15,6 +15,7 @@ from hostler.bootstrap.offline import offline_box
 from hostler.domain.hold_record import parse_instant
 from hostler.interfaces.cli.main import run
 from hostler.services.config_parts import ConfigParts
+from hostler.services.deadman_offline import OfflineDeadmen
 from hostler.services.holds_offline import BoxParts
 from hostler.services.schedule_offline import OfflineSchedule
 from hostler.services.serving import ServeParts
@@ -60,6 +61,9 @@ class Offline:
 
     def schedule(self) -> OfflineSchedule:
         raise AssertionError("no test of the box asks for a schedule")
+
+    def deadmen(self) -> OfflineDeadmen:
+        raise AssertionError("no test of the box asks for deadmen")
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import pytest
 from hostler.adapters.config.offline import OfflineConfig
 from hostler.interfaces.cli.main import run
 from hostler.services.config_parts import ConfigParts
+from hostler.services.deadman_offline import OfflineDeadmen
 from hostler.services.holds_offline import BoxParts
 from hostler.services.schedule_offline import OfflineSchedule
 from hostler.services.serving import ServeParts
@@ -47,6 +48,9 @@ class ConfigOnly:
 
     def schedule(self) -> OfflineSchedule:
         raise AssertionError("a command on the config asks for no schedule")
+
+    def deadmen(self) -> OfflineDeadmen:
+        raise AssertionError("a command on the config asks for no deadmen")
 
 
 @dataclass(frozen=True)

@@ -138,6 +138,8 @@ class SystemDeadmen:
                     for it in orders.verify
                 ),
                 hold=written.Hold(path=str(self.hold_path), lease=orders.window, essential=orders.essential),
+                look_s=orders.look_s,
+                memory_s=orders.memory_s,
                 meminfo=self.meminfo,
             )
         )

@@ -21,7 +21,6 @@ from hostler.deadman.restore import Restore
 from hostler.deadman.when import Act, Seen, Times, decide, died_at, may_take_over
 from hostler.deadman.written import Written
 
-LOOK_S: Final = 1.0
 BOTH: Final = "both_dead"
 """The cause where a daemon asks for it as it starts: neither daemon nor deadman was left (WIN-11)."""
 HEARD: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
@@ -47,8 +46,8 @@ class Deadman:
                 return
             if act.restores and self._restored(act, seen, times, now):
                 return
-            until_cap = times.cap_s - now
-            time.sleep(min(LOOK_S, until_cap) if until_cap > 0 else LOOK_S)
+            until_cap, look = times.cap_s - now, self.written.look_s
+            time.sleep(min(look, until_cap) if until_cap > 0 else look)
 
     def _restored(self, act: Act, seen: Seen, times: Times, now: float) -> bool:
         """Whether it was restored, by this process or by somebody before; False while somebody is at it."""
@@ -137,7 +136,7 @@ def _be(directory: Path, answer: int, *, at_once: bool) -> int:
 
 def _wait_for_lock(deadman: Deadman) -> None:
     while disk.claim(deadman.directory / written.LOCK, take_over=False) is None:
-        time.sleep(LOOK_S)
+        time.sleep(deadman.written.look_s)
 
 
 def _to_the_log(directory: Path) -> None:

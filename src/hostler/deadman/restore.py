@@ -19,12 +19,8 @@ from hostler.deadman.disk import Lines
 from hostler.deadman.written import Engine, Written
 
 IN_A_ROW: Final = 3
-LOOK_EVERY_S: Final = 1.0
 TRIES: Final = 3
 PAUSE_S: Final = 2.0
-HOLD_EVERY_S: Final = 1.0
-MEMORY_S: Final = 30.0
-"""How long memory that was given back may take to show (MEM-4)."""
 REPORT_EVERY_S: Final = 5.0
 
 
@@ -110,7 +106,7 @@ class Restore:
         return why
 
     def _proven(self, engine: Engine, deadline: float) -> str | None:
-        """Ready three times in a row, 1 s apart, and one piece of work (LEASE-13)."""
+        """Ready three times in a row, a look apart, and one piece of work (LEASE-13)."""
         row, seen = 0, "it was not looked at"
         while True:
             look = asking.look(engine)
@@ -125,18 +121,19 @@ class Restore:
                 return f"it ended: {seen}"
             if time.monotonic() >= deadline:
                 return f"not ready after {engine.budget_s:.0f} s: {seen}"
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(self.written.look_s)
 
     def _room(self, engine: Engine) -> str | None:
         """None once there is memory for it, else the sum: nothing is started on hope (EVICT-3)."""
-        deadline = time.monotonic() + MEMORY_S
+        waited = self.written.memory_s
+        deadline = time.monotonic() + waited
         while True:
             found = kernel.available(self.written.meminfo)
             if engine.need is None or found is None or engine.need <= found:
                 return None
             if time.monotonic() >= deadline:
-                return f"it needs {engine.need} bytes, and {found} are available after {MEMORY_S:.0f} s"
-            time.sleep(LOOK_EVERY_S)
+                return f"it needs {engine.need} bytes, and {found} are available after {waited:.0f} s"
+            time.sleep(self.written.look_s)
 
     def _wait_for_hold(self, engine: Engine) -> None:
         """While somebody else holds this host nothing is started (the gate's one other starter)."""
@@ -145,7 +142,7 @@ class Restore:
             if owner != told:
                 self.lines.add(did="waiting", engine=engine.engine, why=f"{owner} holds {self.written.host}")
                 told = owner
-            time.sleep(HOLD_EVERY_S)
+            time.sleep(self.written.look_s)
 
     # ------------------------------------------------------------ what follows
 

@@ -71,7 +71,11 @@ class Hold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """A whole restore of one window on one host. `cap_s` is a boot second of the boot `boot_id`."""
+    """A whole restore of one window on one host. `cap_s` is a boot second of the boot `boot_id`.
+
+    `look_s` is how often the phase is read, and an engine looked at (LEASE-13); `memory_s` how long memory
+    that was given back may take to show (MEM-4).
+    """
 
     window: str
     mode: str
@@ -83,6 +87,8 @@ class Written:
     start: tuple[Engine, ...]
     verify: tuple[Check, ...]
     hold: Hold
+    look_s: float = 1.0
+    memory_s: float = 30.0
     meminfo: str = "/proc/meminfo"
     v: int = field(default=FORMAT)
 
@@ -111,6 +117,8 @@ def _written(row: Mapping[str, object]) -> Written:
         start=tuple(_engine(it) for it in _list(row["start"])),
         verify=tuple(_check(it) for it in _list(row["verify"])),
         hold=Hold(path=str(hold["path"]), lease=str(hold["lease"]), essential=_texts(hold["essential"])),
+        look_s=_number(row["look_s"]),
+        memory_s=_number(row["memory_s"]),
         meminfo=str(row["meminfo"]),
     )
 

@@ -38,7 +38,10 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
-    """What a deadman is armed with. `essential` engines may start under every hold."""
+    """What a deadman is armed with. `essential` engines may start under every hold.
+
+    `look_s` is how often it looks, `memory_s` how long memory may take to come back.
+    """
 
     window: str
     mode: str
@@ -49,6 +52,8 @@ class Orders:
     verify: tuple[Check, ...] = ()
     essential: tuple[str, ...] = ()
     grace_s: float = GRACE_S
+    look_s: float = 1.0
+    memory_s: float = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ from hostler.interfaces.cli.failure import BROKEN_PIPE, INTERRUPTED, fail, nowhe
 from hostler.interfaces.cli.plain_help import FoldedHelp
 from hostler.interfaces.cli.signals import Signalled
 from hostler.services.config_parts import ConfigParts
+from hostler.services.deadman_offline import OfflineDeadmen
 from hostler.services.holds_offline import BoxParts
 from hostler.services.schedule_offline import OfflineSchedule
 from hostler.services.serving import ServeParts
@@ -45,6 +46,10 @@ class Bootstrap(Protocol):
 
     def schedule(self) -> OfflineSchedule:
         """For `hostler history --offline` and `hostler schedule restore`. Refusals: invalid_config."""
+        ...
+
+    def deadmen(self) -> OfflineDeadmen:
+        """For `hostler deadman status`."""
         ...
 
 
@@ -195,6 +200,11 @@ COMMANDS: Final = (
         example="hostler history --since 7d",
     ),
     Command(name="fence", path=f"{_HERE}.fence:app", help="Hold the schedule still for a deployment."),
+    Command(
+        name="deadman",
+        path=f"{_HERE}.deadman:app",
+        help="See the deadmen of windows on this host. Needs no daemon.",
+    ),
     Command(name="box", path=f"{_HERE}.box:app", help="Hold this box, or see who does. Needs no daemon."),
     Command(name="config", path=f"{_HERE}.config:app", help="Check and show the config."),
     Command(
@@ -290,4 +300,6 @@ def _part(bootstrap: Bootstrap, wanted: type) -> object:
         return bootstrap.serving()
     if wanted is OfflineSchedule:
         return bootstrap.schedule()
+    if wanted is OfflineDeadmen:
+        return bootstrap.deadmen()
     raise TypeError(f"no part of the bootstrap is a {wanted!r}")
