@@ -1,12 +1,46 @@
 """The deadman as the process that it is: real engines, a daemon that is killed or stopped, real files."""
 
+import asyncio
+import os
+import pickle
+import resource
+import shutil
+import signal
+import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import hostler
 from hostler.adapters.host import process_table
-from tests.fakes.window import WINDOW, Window, window
+from hostler.deadman import asking, kernel, written
+from hostler.domain.engine import Readiness
+from hostler.domain.errors import DeadmanFailed
+from hostler.services.deadman_needs import Check, Orders
+from tests.adapters.driver_conformance import probe_until
+from tests.fakes.fake_engine import eventually
+from tests.fakes.signals import send
+from tests.fakes.window import FAR_S, WINDOW, Window, daemon, window
+from tests.story.clocks import LIBRARIES, PACKAGE
+
+ARMS = """
+import asyncio, os, pickle, sys
+from pathlib import Path
+from hostler.adapters.deadmen import SystemDeadmen
+
+async def main():
+    root, hold, orders = pickle.load(sys.stdin.buffer)
+    deadmen = SystemDeadmen(root=root, host="crow", hold_path=hold, environment=os.environ)
+    deadmen.write(orders)
+    await deadmen.start(orders.window)
+    print("armed", flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+"""A daemon as far as a deadman sees one: it arms, it lives, its phase is `opening`."""
 
 
 @pytest.fixture
@@ -16,22 +50,382 @@ async def it(tmp_path: Path) -> AsyncIterator[Window]:
         yield found
 
 
+async def arming(it: Window, orders: Orders, package: Path) -> asyncio.subprocess.Process:
+    """A daemon in a session of its own, run from that copy of the package, that has armed the window."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        ARMS,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join([str(package), *sys.path])},
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(pickle.dumps((it.root, it.hold, orders)))
+    process.stdin.close()
+    assert await process.stdout.readline() == b"armed\n"
+    return process
+
+
+def cmdline(pid: int) -> list[str]:
+    """What a process was executed with."""
+    return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+
+
+def faketime() -> Path:
+    """The library that moves a process's clock."""
+    found = next(Path("/").glob(LIBRARIES), None)
+    if found is None:
+        pytest.skip(PACKAGE)
+    return found
+
+
+def begun_s(it: Window) -> float:
+    """The boot second at which its restore began."""
+    return it.rows()[0]["boot_s"]
+
+
+# ---------------------------------------------------------------- what it does
+
+
 async def test_at_the_cap_it_restores(it: Window) -> None:
     """WIN-1, WIN-4: at the cap the mode's engine ends, the standing one serves, then the hold goes."""
     heavy = await it.run(it.heavy)
     it.write_hold(WINDOW)
     await it.arm(it.orders(cap_s=0.5))
     report = await it.restored()
-    assert report["verified"] is True, it.words_of_it()
-    assert report["cause"] == "cap"
+    assert (report["verified"], report["cause"]) == (True, "cap"), it.words_of_it()
     assert not process_table.alive(heavy.pid, heavy.start_ticks)
     assert await it.up(it.small) is not None
     assert not it.hold.exists()
-    assert it.did() == [
-        "begun",
-        "ended heavy",
-        "started small",
-        "verified small",
-        "unheld",
-        "over",
-    ]
+    assert it.did() == ["begun", "ended heavy", "started small", "verified small", "unheld", "over"]
+
+
+async def test_what_it_started_is_adopted_by_the_driver(it: Window) -> None:
+    """ENG-2, ENG-7: an engine that the deadman started is the driver's own run, and ends by its stop."""
+    await it.arm(it.orders(cap_s=0.1))
+    await it.restored()
+    run = await it.up(it.small)
+    assert run is not None
+    stopped = await it.rig.driver.stop(it.small, run, timeout_s=5)
+    assert stopped.gone
+
+
+@pytest.mark.real
+async def test_it_restores_the_real_engine(tmp_path: Path) -> None:
+    """WIN-4: with the real llama-server the restored engine gave one real token before it was verified."""
+    async with window(tmp_path, real=True) as it:
+        heavy = await it.run(it.heavy)
+        await it.arm(it.orders(cap_s=0.5))
+        report = await it.restored()
+        assert report["verified"] is True, it.words_of_it()
+        assert not process_table.alive(heavy.pid, heavy.start_ticks)
+        assert await it.up(it.small) is not None
+
+
+async def test_standing_engines_come_back_one_at_a_time_in_order(it: Window) -> None:
+    """MODE-2, WIN-4: the second standing engine is started only when the first was seen to serve."""
+    second = it.rig.launch("second")
+    await it.arm(it.orders(cap_s=0.1, start=(it.words(second), it.words(it.small))))
+    await it.restored()
+    assert it.did()[2:6] == ["started second", "verified second", "started small", "verified small"]
+
+
+async def test_an_engine_that_serves_already_is_left_running(it: Window) -> None:
+    """WIN-7: what is up as itself is not started a second time."""
+    run = await it.run(it.small)
+    await it.arm(it.orders(cap_s=0.1))
+    await it.restored()
+    assert it.did()[2:4] == ["was_up small", "verified small"]
+    assert await it.up(it.small) == run
+
+
+async def test_one_that_does_not_come_back_keeps_no_other_down(it: Window) -> None:
+    """WIN-11, WIN-4: it is told, the others serve, and the hold stays with what was not verified."""
+    broken = replace(it.rig.launch("broken"), argv=("false",))
+    it.rig.keep(broken)
+    it.write_hold(WINDOW)
+    await it.arm(it.orders(cap_s=0.1, start=(it.words(broken, budget_s=0.5), it.words(it.small))))
+    report = await it.restored()
+    assert report["verified"] is False
+    assert [str(why).split(":")[0] for why in it.failing()] == ["broken does not come back"]
+    assert await it.up(it.small) is not None
+    assert it.hold.exists()
+    assert it.did().count("start_failed broken") == 3
+
+
+async def test_an_engine_that_serves_another_model_is_not_verified(it: Window) -> None:
+    """WIN-4, ENG-4: an answer of 200 by another model than the expected one is not it."""
+    wrong = it.rig.wrong_model()
+    await probe_until(it.rig.driver, wrong, await it.rig.driver.start(wrong), Readiness.WRONG_MODEL)
+    it.deadmen.write(it.orders(start=(it.words(wrong),)))
+    assert asking.look(written.load(it.place).start[0]) == "it serves wrong"
+
+
+async def test_nothing_is_started_on_hope(it: Window) -> None:
+    """EVICT-3, WIN-4: an engine that needs more memory than there is is told with the sum, not started."""
+    await it.arm(it.orders(cap_s=0.1, start=(it.words(it.small, need=1 << 60),)))
+    await it.restored()
+    assert f"it needs {1 << 60} bytes" in it.failing()[0]
+    assert await it.up(it.small) is None
+
+
+async def test_a_verify_command_that_fails_keeps_the_hold(it: Window) -> None:
+    """WIN-4: the hold is not lifted while a verify command of the mode does not exit with 0."""
+    it.write_hold(WINDOW)
+    check = Check(argv=("sh", "-c", "echo torn page; exit 3"), timeout_s=5)
+    await it.arm(it.orders(cap_s=0.1, verify=(check,)))
+    await it.restored()
+    assert it.failing() == ["a verify command failed: sh: exit status 3: torn page"]
+    assert it.hold.exists()
+
+
+async def test_a_verify_command_runs_after_the_engines(it: Window) -> None:
+    """WIN-4: verify commands run once every engine is back, in a group that ends with their time."""
+    checks = (Check(argv=("true",), timeout_s=5), Check(argv=("sleep", "600"), timeout_s=0.2))
+    await it.arm(it.orders(cap_s=0.1, verify=checks))
+    await it.restored()
+    assert it.did()[3:5] == ["verified small", "checked"]
+    assert it.failing() == ["a verify command failed: sleep did not end within 0.2 s"]
+
+
+async def test_it_waits_for_the_hold_of_somebody_else(it: Window) -> None:
+    """GATE-1, WIN-5: the one other starter starts nothing under another's live hold, and leaves that hold."""
+    it.write_hold(None, owner="bench")
+    await it.arm(it.orders(cap_s=0.1))
+    await eventually(lambda: "waiting small" in it.did(), "it waits")
+    assert await it.up(it.small) is None
+    it.write_hold(None, owner="bench", seconds=-1)
+    await it.restored()
+    assert it.did()[-3:] == ["verified small", "not_held", "over"]
+    assert it.hold.exists()
+
+
+@pytest.mark.parametrize(
+    "content", ["{", "[]", '{"expires_at": "soon"}', '{"expires_at": "2030-01-01T00:00:00"}']
+)
+async def test_a_hold_that_cannot_be_read_counts(it: Window, content: str) -> None:
+    """HOLD-4: the deadman fails closed, as the gate does."""
+    it.hold.write_text(content)
+    await it.arm(it.orders(cap_s=0.1))
+    await eventually(lambda: "waiting small" in it.did(), "it waits")
+    it.hold.unlink()
+    assert (await it.restored())["verified"] is True
+
+
+# ---------------------------------------------------------------- when
+
+
+async def test_it_outlives_the_daemon_and_the_package(it: Window, tmp_path: Path) -> None:
+    """WIN-1: kill -9 of the daemon's process group leaves it alive, and so does the package's removal."""
+    package = tmp_path / "old"
+    shutil.copytree(Path(hostler.__file__).parent, package / "hostler")
+    armed_by = await arming(it, it.orders(grace_s=0.5), package)
+    assert it.state.alive
+    os.killpg(armed_by.pid, signal.SIGKILL)
+    await armed_by.wait()
+    shutil.rmtree(package)
+    report = await it.restored()
+    assert (report["verified"], report["cause"]) == (True, "daemon_died"), it.words_of_it()
+
+
+async def test_nothing_of_it_is_the_packages(it: Window) -> None:
+    """WIN-1: what it runs and what it will run are its own copies, by the base interpreter."""
+    pid, _ = await it.arm(it.orders())
+    argv = cmdline(pid)
+    found = written.load(it.place)
+    words = [*argv, *(word for engine in (*found.end, *found.start) for word in engine.argv)]
+    ours = (str(Path(hostler.__file__).parent), sys.prefix)
+    assert [word for word in words if word.startswith(ours) and not word.startswith(str(it.root))] == []
+
+
+async def test_a_stopped_daemon_is_not_dead(it: Window) -> None:
+    """WIN-1: a daemon that is SIGSTOPped in the middle of closing is restored at the cap, not before."""
+    it.daemon.stop()
+    await it.arm(it.orders(cap_s=1.0, grace_s=0.1), "closing")
+    assert (await it.restored())["cause"] == "cap"
+
+
+async def test_a_daemon_that_dies_while_open_ends_nothing(it: Window) -> None:
+    """WIN-1: with the window open the death of the daemon changes nothing before the cap."""
+    await it.arm(it.orders(cap_s=1.0, grace_s=0.1), "open")
+    it.daemon.kill()
+    assert (await it.restored())["cause"] == "cap"
+
+
+@pytest.mark.parametrize("phase", ["opening", "closing"])
+async def test_a_daemon_that_dies_midway_is_put_back_after_its_grace(it: Window, phase: str) -> None:
+    """WIN-1: died in the middle of opening or closing, it is restored after the grace, not at once."""
+    await it.arm(it.orders(grace_s=0.5), "opening" if phase == "opening" else "closing")
+    died = kernel.boot_s()
+    it.daemon.kill()
+    assert (await it.restored())["cause"] == "daemon_died"
+    assert begun_s(it) >= died + 0.5
+
+
+async def test_whether_it_is_back_or_not(it: Window) -> None:
+    """WIN-1: a new daemon that writes its phase does not call off the restore after a death midway."""
+    await it.arm(it.orders(grace_s=1.0), "opening")
+    it.daemon.kill()
+    await it.said("the daemon died while opening")
+    with daemon() as another:
+        another.note(it.place, "opening")
+        assert (await it.restored())["cause"] == "daemon_died"
+
+
+@pytest.mark.parametrize("content", [None, "", "{}", '{"phase": "resting"}', "[" * 9000])
+async def test_without_a_phase_only_the_cap_counts(it: Window, content: str | None) -> None:
+    """WIN-1: a phase that is missing or torn is no death; the cap comes all the same."""
+    await it.arm(it.orders(cap_s=0.6, grace_s=0.05))
+    phase = it.place / written.PHASE
+    phase.unlink() if content is None else phase.write_text(content)
+    assert (await it.restored())["cause"] == "cap"
+
+
+async def test_signals_are_passed_over(it: Window) -> None:
+    """WIN-1: SIGTERM and SIGHUP are told and do not end it; its cap counts on."""
+    pid, ticks = await it.arm(it.orders(cap_s=1.0))
+    for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
+        os.kill(pid, number)
+    assert process_table.alive(pid, ticks)
+    assert (await it.restored())["verified"] is True
+    assert "signal 15 is passed over" in it.words_of_it()
+
+
+@pytest.mark.parametrize("hours", [3, -3])
+async def test_the_wall_clock_moves_nothing(it: Window, hours: int) -> None:
+    """WIN-1, F18: a wall clock that jumps 3 h ahead or behind neither brings the cap nor keeps it off."""
+    clock = it.root / "clock"
+    clock.write_text("+0s\n")
+    it.wrap_python(
+        f"LD_PRELOAD={faketime()} FAKETIME_TIMESTAMP_FILE={clock}"
+        " FAKETIME_CACHE_DURATION=1 FAKETIME_DONT_FAKE_MONOTONIC=1"
+    )
+    await it.arm(it.orders(cap_s=4.0))
+    beside = clock.with_suffix(".new")
+    beside.write_text(f"{hours * 3600:+d}s\n")
+    beside.replace(clock)
+    report = await it.restored()
+    assert report["verified"] is True, it.words_of_it()
+    assert abs(it.hours_off()) == 3
+    cap_s = written.load(it.place).cap_s
+    assert cap_s <= begun_s(it) < cap_s + 2
+
+
+async def test_a_full_disk_stops_nothing(it: Window) -> None:
+    """WIN-1: with no room for a byte it ends the mode's engine at the cap, and writes it down later."""
+    heavy = await it.run(it.heavy)
+    await it.run(it.small)
+    pid, _ = await it.arm(it.orders(cap_s=1.0))
+    _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, most))
+    await eventually(lambda: not process_table.alive(heavy.pid, heavy.start_ticks), "heavy has ended")
+    assert not (it.place / written.REPORT).exists()
+    assert it.did() == []
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
+    assert (await it.restored())["verified"] is True
+    assert it.did() == ["begun", "ended heavy", "was_up small", "verified small", "not_held", "over"]
+
+
+# ---------------------------------------------------------------- who
+
+
+async def test_one_restore_runs_while_the_daemon_is_at_it(it: Window) -> None:
+    """WIN-7: while the daemon has the lock and gives signs of life, the deadman waits at its cap."""
+    pid, ticks = await it.arm(it.orders(cap_s=0.1, grace_s=FAR_S), "closing", claim=True)
+    await it.said("the daemon restores just now")
+    assert process_table.alive(pid, ticks)
+    assert it.did() == []
+    it.daemon.note(it.place, "over")
+    it.release()
+    await it.said("nothing is left to do")
+    assert it.did() == []
+
+
+async def test_while_it_restores_the_daemon_does_not(it: Window) -> None:
+    """WIN-7: what the deadman restores, the daemon cannot claim."""
+    it.write_hold(None)
+    await it.arm(it.orders(cap_s=0.1))
+    await eventually(lambda: "waiting small" in it.did(), "it is at it")
+    assert it.deadmen.claim(WINDOW) is None
+    assert it.state.restoring
+
+
+async def test_a_restore_that_hangs_is_taken_over_at_the_cap(it: Window) -> None:
+    """WIN-1, WIN-7: a daemon that keeps the lock and gives no sign of life does not keep the cap off."""
+    await it.arm(it.orders(cap_s=0.1, grace_s=0.3), "closing", claim=True)
+    assert (await it.restored())["verified"] is True
+    assert "is taken over" in it.words_of_it()
+    it.release()
+
+
+async def test_a_second_deadman_of_a_window_is_refused(it: Window) -> None:
+    """WIN-7, WIN-1: one deadman lives for each window, and the one that does is the first."""
+    pid, _ = await it.arm(it.orders())
+    with pytest.raises(DeadmanFailed, match="another deadman of this window runs already"):
+        await it.deadmen.start(WINDOW)
+    assert it.state.pid == pid
+
+
+async def test_what_was_verified_is_not_restored_again(it: Window) -> None:
+    """WIN-7: a deadman that finds a verified report does nothing but say so."""
+    await it.arm(it.orders(cap_s=0.1))
+    await it.restored()
+    await it.gone()
+    await it.deadmen.start(WINDOW, at_once=True)
+    await eventually(lambda: it.did()[-1] == "already_restored", "it says so")
+    assert it.did().count("started small") == 1
+
+
+async def test_another_goes_on_where_a_killed_one_was(it: Window) -> None:
+    """WIN-11: a deadman that is killed in the middle of its restore is followed by one that finishes it."""
+    await it.run(it.heavy)
+    it.write_hold(None)
+    pid, ticks = await it.arm(it.orders(cap_s=0.1))
+    await eventually(lambda: "waiting small" in it.did(), "it is in the middle")
+    process_table.send(pid, ticks, signal.SIGKILL)
+    await it.gone()
+    it.hold.unlink()
+    await it.deadmen.start(WINDOW)
+    assert (await it.restored())["verified"] is True
+    assert it.did()[-5:] == ["was_down heavy", "started small", "verified small", "not_held", "over"]
+
+
+async def test_disarmed_it_is_gone(it: Window) -> None:
+    """WIN-1: a disarm ends it by its own pid, and takes away what may hold keys and what would run."""
+    pid, ticks = await it.arm(it.orders())
+    assert await it.deadmen.end(WINDOW) is None
+    assert not process_table.alive(pid, ticks)
+    assert not (it.place / written.RESTORE).exists()
+    assert not (it.place / written.PROGRAM).exists()
+    assert it.state.over
+
+
+async def test_it_is_found_without_its_own_words(it: Window) -> None:
+    """WIN-1, ENG-6: without deadman.json it is known by its lock on the window's directory."""
+    pid, _ = await it.arm(it.orders())
+    (it.place / written.DEADMAN).unlink()
+    assert (it.state.alive, it.state.pid) == (True, pid)
+
+
+async def test_a_restore_that_cannot_be_read_arms_nothing(it: Window) -> None:
+    """WIN-1: a deadman that would not know what to do is refused, not started."""
+    it.deadmen.write(it.orders())
+    (it.place / written.RESTORE).write_text("{}")
+    with pytest.raises(DeadmanFailed, match=r"restore\.json lacks 'v'"):
+        await it.deadmen.start(WINDOW)
+
+
+async def test_it_answers_to_no_command_that_has_gone(it: Window) -> None:
+    """WIN-1: a deadman whose starter is killed before it told lives on, and restores."""
+    it.deadmen.write(it.orders(cap_s=0.5))
+    starter = await asyncio.create_subprocess_exec(
+        it.deadmen.python, "-I", "-S", str(it.place / written.PROGRAM), str(it.place),
+        stdout=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    await eventually((it.place / written.DEADMAN).exists, "it says who it is")
+    send(starter, signal.SIGKILL)
+    await starter.wait()
+    assert (await it.restored())["verified"] is True

@@ -7,20 +7,30 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, NotRequired, TypedDict
 
 from hostler.adapters.deadmen import SystemDeadmen
 from hostler.adapters.host import process_table
 from hostler.deadman import kernel, written
 from hostler.domain.engine import Launch, Run
-from hostler.services.deadman_needs import Check, Orders, PhaseName, Words
+from hostler.services.deadman_needs import Check, DeadmanState, Orders, PhaseName, Words
 from tests.adapters.driver_conformance import ProcessRig, process_rig, start_ready
 from tests.fakes.fake_engine import eventually
+
+
+class Row(TypedDict):
+    """A line of `restore.ndjson`."""
+
+    at: str
+    boot_s: float
+    did: str
+    engine: NotRequired[str]
+
 
 WINDOW: Final = "lease_1"
 FAR_S: Final = 3600.0
@@ -69,6 +79,7 @@ class Window:
     hold: Path
     heavy: Launch
     small: Launch
+    release: Callable[[], None] = lambda: None
 
     @property
     def place(self) -> Path:
@@ -108,17 +119,20 @@ class Window:
             verify=verify,
         )
 
-    async def arm(self, orders: Orders, phase: PhaseName = "open") -> tuple[int, int]:
-        """Written and started; the phase is the daemon's. Pid and start time of the deadman."""
+    async def arm(self, orders: Orders, phase: PhaseName = "open", *, claim: bool = False) -> tuple[int, int]:
+        """Written and started; the phase is the daemon's. Pid and start time of the deadman.
+
+        `claim`: before it is started the daemon has the restore lock, until `release`.
+        """
         self.deadmen.write(orders)
         self.daemon.note(self.place, phase)
+        if claim:
+            release = self.deadmen.claim(WINDOW)
+            assert release is not None
+            self.release = release
         await self.deadmen.start(WINDOW)
-        state = self.deadmen.state(WINDOW)
-        assert state is not None
-        assert state.pid is not None
-        found = process_table.read(state.pid)
-        assert found is not None
-        return found.pid, found.start_ticks
+        mark = json.loads((self.place / written.DEADMAN).read_bytes())
+        return mark["pid"], mark["ticks"]
 
     async def run(self, launch: Launch) -> Run:
         """An engine that serves."""
@@ -138,11 +152,47 @@ class Window:
         await eventually((self.place / written.REPORT).exists, f"a report: {self.words_of_it()}")
         return self.report()
 
+    def failing(self) -> list[str]:
+        """What the report says was not seen to be back."""
+        found = self.report()["failing"]
+        assert isinstance(found, list)
+        return found
+
+    def rows(self) -> list[Row]:
+        """`restore.ndjson`."""
+        path = self.place / written.DONE
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
     def did(self) -> list[str]:
         """What was done, in order: `ended heavy`."""
-        path = self.place / written.DONE
-        rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-        return [" ".join(filter(None, (row["did"], row.get("engine")))) for row in rows]
+        return [" ".join(filter(None, (row["did"], row.get("engine")))) for row in self.rows()]
+
+    def hours_off(self) -> int:
+        """By how many whole hours the deadman's wall clock differs from this one."""
+        at = datetime.fromisoformat(self.rows()[0]["at"])
+        return round((at - datetime.now(UTC)).total_seconds() / 3600)
+
+    def wrap_python(self, environment: str) -> None:
+        """The deadman's interpreter gets these variables."""
+        script = self.root / "python"
+        script.write_text(f'#!/bin/sh\nexec env {environment} {self.deadmen.python} "$@"\n')
+        script.chmod(0o700)
+        self.deadmen = replace(self.deadmen, python=str(script))
+
+    async def gone(self) -> None:
+        """Return once no deadman of it lives."""
+        await eventually(lambda: not self.state.alive, "its deadman is gone")
+
+    async def said(self, text: str) -> None:
+        """Return once the deadman said so in its log."""
+        await eventually(lambda: text in self.words_of_it(), f"it says {text}")
+
+    @property
+    def state(self) -> DeadmanState:
+        """What is seen of it now."""
+        found = self.deadmen.state(WINDOW)
+        assert found is not None
+        return found
 
     def words_of_it(self) -> str:
         """The deadman's log."""
@@ -155,38 +205,44 @@ class Window:
         self.hold.write_text(json.dumps(record))
         self.hold.chmod(0o600)
 
-    async def close(self) -> None:
-        """Nothing of it runs any more."""
-        left = await self.deadmen.end(WINDOW)
-        assert left is None, left
-        self.daemon.kill()
-
 
 def _later(seconds: float) -> str:
     return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+
+
+@contextmanager
+def daemon() -> Iterator[Daemon]:
+    """A process that leads a session of its own, killed at the end."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(600)"],
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+    )
+    found = Daemon(process)
+    try:
+        yield found
+    finally:
+        found.kill()
 
 
 @asynccontextmanager
 async def window(root: Path, *, real: bool = False) -> AsyncIterator[Window]:
     """A window whose engines and deadman are ended at the end."""
     async with process_rig(root, real=real) as rig:
-        process = subprocess.Popen(  # noqa: ASYNC220 - it is signalled and reaped at once
-            [sys.executable, "-c", "import time; time.sleep(600)"],
-            start_new_session=True,
-            stdin=subprocess.DEVNULL,
-        )
         hold = root / "hold" / "box.json"
         hold.parent.mkdir()
-        it = Window(
-            root=root,
-            rig=rig,
-            daemon=Daemon(process),
-            deadmen=SystemDeadmen(root=root, host="crow", hold_path=hold, environment=os.environ),
-            hold=hold,
-            heavy=rig.launch("heavy"),
-            small=rig.launch("small"),
-        )
-        try:
-            yield it
-        finally:
-            await it.close()
+        with daemon() as process:
+            it = Window(
+                root=root,
+                rig=rig,
+                daemon=process,
+                deadmen=SystemDeadmen(root=root, host="crow", hold_path=hold, environment=os.environ),
+                hold=hold,
+                heavy=rig.launch("heavy"),
+                small=rig.launch("small"),
+            )
+            try:
+                yield it
+            finally:
+                left = await it.deadmen.end(WINDOW)
+                assert left is None, left

@@ -129,7 +129,7 @@ def _locked(path: Path) -> Iterator[None]:
         while not _took(handle):
             if time.monotonic() >= deadline:
                 raise TimeoutError(110, f"another process has kept {path.name}.lock for {LOCK_WAIT_S:.0f} s")
-            time.sleep(LOCK_LOOK_S)
+            kernel.pause(LOCK_LOOK_S)
         yield
     finally:
         os.close(handle)

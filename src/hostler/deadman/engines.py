@@ -131,7 +131,7 @@ def _until(true: Callable[[], bool], within_s: float) -> bool:
     while not true():
         if time.monotonic() >= deadline:
             return False
-        time.sleep(POLL_S)
+        kernel.pause(POLL_S)
     return True
 
 
@@ -151,11 +151,10 @@ def command(argv: Sequence[str], env: Mapping[str, str], cwd: str, within_s: flo
             stderr=words,
             start_new_session=True,
         ) as child:
-            try:
-                status = child.wait(within_s)
-            except subprocess.TimeoutExpired:
+            if not kernel.ended(child.pid, within_s):
                 os.killpg(child.pid, signal.SIGKILL)
-                return f"{argv[0]} did not end within {within_s:.0f} s"
+                return f"{argv[0]} did not end within {within_s:g} s"
+            status = child.wait()
         if status == 0:
             return None
         size = os.fstat(words).st_size

@@ -6,6 +6,7 @@ Decides who is who by pid and start time; a signal goes to the process that was 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import time
 from dataclasses import dataclass
@@ -26,6 +27,32 @@ class Process:
 def boot_s() -> float:
     """Seconds since boot, sleep counted: no jump of the wall clock moves it."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def pause(seconds: float) -> None:
+    """Wait so long, whatever signals come: a poll, no sleep until a time, which a moved clock may end."""
+    _poll(seconds, None)
+
+
+def ended(pid: int, within_s: float) -> bool:
+    """Whether that child of ours has ended, waited for so long at most; it is still to be reaped."""
+    handle = os.pidfd_open(pid)
+    try:
+        return _poll(within_s, handle)
+    finally:
+        os.close(handle)
+
+
+def _poll(seconds: float, handle: int | None) -> bool:
+    """Whether `handle` became readable in that time."""
+    until = time.monotonic() + seconds
+    poll = select.poll()
+    if handle is not None:
+        poll.register(handle, select.POLLIN)
+    while (left := until - time.monotonic()) > 0:
+        if poll.poll(max(1, int(left * 1000))):
+            return True
+    return False
 
 
 def boot_id() -> str:

@@ -11,8 +11,7 @@ import json
 import os
 import signal
 import sys
-import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -32,6 +31,7 @@ class Deadman:
 
     written: Written
     directory: Path
+    told: set[str] = field(default_factory=set)
 
     def watch(self) -> None:
         """Look each second until there is something to do, then do it."""
@@ -40,6 +40,10 @@ class Deadman:
         while True:
             now, seen = kernel.boot_s(), written.seen(self.directory)
             died = died_at(died, seen, now)
+            if died is not None:
+                self._once(
+                    f"the daemon died while {seen.phase}: in {times.grace_s:g} s this host is restored"
+                )
             act = decide(times, seen, died, now)
             if act is Act.LEAVE:
                 disk.say(f"window {self.written.window} is over; nothing is left to do")
@@ -47,16 +51,22 @@ class Deadman:
             if act.restores and self._restored(act, seen, times, now):
                 return
             until_cap, look = times.cap_s - now, self.written.look_s
-            time.sleep(min(look, until_cap) if until_cap > 0 else look)
+            kernel.pause(min(look, until_cap) if until_cap > 0 else look)
 
     def _restored(self, act: Act, seen: Seen, times: Times, now: float) -> bool:
         """Whether it was restored, by this process or by somebody before; False while somebody is at it."""
         over = may_take_over(times, seen, act, now)
         lock = disk.claim(self.directory / written.LOCK, take_over=over)
         if lock is None:
+            self._once("the daemon restores just now; this waits")
             return False
         self.restore(act.value)
         return True
+
+    def _once(self, text: str) -> None:
+        if text not in self.told:
+            self.told.add(text)
+            disk.say(text)
 
     def restore(self, cause: str) -> None:
         """Restore now, unless a verified report says that it is done (WIN-7)."""
@@ -136,7 +146,7 @@ def _be(directory: Path, answer: int, *, at_once: bool) -> int:
 
 def _wait_for_lock(deadman: Deadman) -> None:
     while disk.claim(deadman.directory / written.LOCK, take_over=False) is None:
-        time.sleep(deadman.written.look_s)
+        kernel.pause(deadman.written.look_s)
 
 
 def _to_the_log(directory: Path) -> None:

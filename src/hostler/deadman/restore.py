@@ -94,7 +94,7 @@ class Restore:
         why: str | None = "it was not tried"
         for attempt in range(TRIES):
             if attempt:
-                time.sleep(PAUSE_S)
+                kernel.pause(PAUSE_S)
             why = self._room(engine) or engines.command(engine.argv, engine.env, engine.cwd, engine.budget_s)
             if why is None:
                 self.lines.add(did="started", engine=engine.engine, attempt=attempt + 1)
@@ -121,7 +121,7 @@ class Restore:
                 return f"it ended: {seen}"
             if time.monotonic() >= deadline:
                 return f"not ready after {engine.budget_s:.0f} s: {seen}"
-            time.sleep(self.written.look_s)
+            kernel.pause(self.written.look_s)
 
     def _room(self, engine: Engine) -> str | None:
         """None once there is memory for it, else the sum: nothing is started on hope (EVICT-3)."""
@@ -133,7 +133,7 @@ class Restore:
                 return None
             if time.monotonic() >= deadline:
                 return f"it needs {engine.need} bytes, and {found} are available after {waited:.0f} s"
-            time.sleep(self.written.look_s)
+            kernel.pause(self.written.look_s)
 
     def _wait_for_hold(self, engine: Engine) -> None:
         """While somebody else holds this host nothing is started (the gate's one other starter)."""
@@ -142,7 +142,7 @@ class Restore:
             if owner != told:
                 self.lines.add(did="waiting", engine=engine.engine, why=f"{owner} holds {self.written.host}")
                 told = owner
-            time.sleep(self.written.look_s)
+            kernel.pause(self.written.look_s)
 
     # ------------------------------------------------------------ what follows
 
@@ -201,4 +201,4 @@ class Restore:
 def keep_trying(work: Callable[[], bool]) -> None:
     """Do it until it is done."""
     while not work():
-        time.sleep(REPORT_EVERY_S)
+        kernel.pause(REPORT_EVERY_S)
