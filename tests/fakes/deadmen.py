@@ -58,7 +58,8 @@ class FakeDeadmen:
         if self.stillborn:
             raise DeadmanFailed(window=window, host="crow", why="it ended at once")
         if at_once:
-            self.change(window, report=self.restores, restoring=self.restores is None)
+            running = self.restores is None
+            self.change(window, report=self.restores, restoring=running, alive=running)
         else:
             self.change(window, alive=True, pid=4711)
 
