@@ -429,3 +429,33 @@ async def test_it_answers_to_no_command_that_has_gone(it: Window) -> None:
     send(starter, signal.SIGKILL)
     await starter.wait()
     assert (await it.restored())["verified"] is True
+
+
+async def test_after_a_reboot_no_deadman_is_at_it(it: Window) -> None:
+    """WIN-11: a restore that a reboot cut off keeps the next daemon from nothing: its deadman is gone."""
+    it.write_hold(None)
+    pid, ticks = await it.arm(it.orders(cap_s=0.1))
+    await eventually(lambda: it.state.restoring, "it is in the middle")
+    process_table.send(pid, ticks, signal.SIGKILL)
+    await it.gone()
+    path = it.place / written.RESTORE
+    path.write_text(path.read_text().replace(kernel.boot_id(), "8c1c"))
+    assert not it.state.restoring
+    assert not it.state.this_boot
+    assert not it.state.waits
+    with pytest.raises(DeadmanFailed, match="before the machine's last start"):
+        await it.deadmen.start(WINDOW)
+    assert it.deadmen.claim(WINDOW) is not None
+
+
+async def test_only_the_last_reports_stay(it: Window) -> None:
+    """WIN-4: of windows that are over the last twenty keep their reports, and no other window is touched."""
+    it.deadmen.write(replace(it.orders(), window="lease_open"))
+    for number in range(25):
+        over = it.root / "windows" / f"lease_old{number:02d}"
+        over.mkdir()
+        os.utime(over, (number, number))
+    await it.arm(it.orders())
+    assert await it.deadmen.end(WINDOW) is None
+    left = sorted(path.name for path in (it.root / "windows").iterdir())
+    assert left == [WINDOW, *(f"lease_old{number:02d}" for number in range(6, 25)), "lease_open"]

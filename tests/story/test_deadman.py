@@ -25,7 +25,7 @@ from hostler.domain.values import EngineId
 from hostler.services.deadman_needs import DeadmanState, Orders, Words
 from hostler.services.schedule_needs import Tx
 from tests.fakes.fake_engine import eventually
-from tests.story.house import House
+from tests.story.house import House, Json
 from tests.story.lease_house import begun, events, furnish, lease_is, resources, taken
 
 WINDOW = "lease_1"
@@ -117,18 +117,22 @@ async def test_a_killed_deadman_is_replaced(fake: House, deadmen: SystemDeadmen)
     """WIN-11: the daemon sees that the deadman was killed, starts another, and tells."""
     fake.fakes("heavy")
     fake.fakes("work")
-    await fake.start()
     deadmen.write(orders(fake))
     await deadmen.start(WINDOW)
+    await fake.start()
+    assert (await fake.row("work"))["state"] == "stopped"  # It serves, so it has looked at deadmen once.
     await kill(deadmen)
     await eventually(lambda: seen(deadmen).alive, "another lives")
+    found: list[Json] = []
 
     async def told() -> bool:
-        return [row["subject"] for row in await events(fake, "deadman_restarted")] == [
-            {"lease": WINDOW, "host": "local"}
-        ]
+        found[:] = await events(fake, "deadman_restarted", "deadman_missing")
+        return found != []
 
-    await eventually(told, "it is told")
+    await eventually(told, f"it is told\n{fake.words()}")
+    assert [(row["type"], row["subject"]) for row in found] == [
+        ("deadman_restarted", {"lease": WINDOW, "host": "local"})
+    ]
     status = json.loads(await fake.told("deadman", "status", "--json"))
     assert [(row["window"], row["deadman_alive"]) for row in status["windows"]] == [(WINDOW, True)]
 

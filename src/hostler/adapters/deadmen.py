@@ -73,6 +73,7 @@ class SystemDeadmen:
         report = report_at(place)
         mode = orders.mode if orders is not None else report.mode if report is not None else ""
         marker = object_at(place / written.TEARDOWN) or {}
+        this_boot = orders is None or orders.boot_id == kernel.boot_id()
         return DeadmanState(
             window=window,
             mode=mode,
@@ -82,8 +83,8 @@ class SystemDeadmen:
             left_s=0.0 if orders is None else orders.cap_s - kernel.boot_s(),
             ours=phase is not None and phase.get("pid") == os.getpid() and seen.lives,
             daemon_lives=seen.lives,
-            restoring=report is None and marker.get("by") == "deadman",
-            this_boot=orders is None or orders.boot_id == kernel.boot_id(),
+            restoring=this_boot and report is None and marker.get("by") == "deadman",
+            this_boot=this_boot,
             start=() if orders is None else tuple(it.engine for it in orders.start),
             end=() if orders is None else tuple(it.engine for it in orders.end),
             report=None if report is None else report.told(place),
