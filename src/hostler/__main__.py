@@ -13,6 +13,7 @@ from hostler import __version__
 
 if TYPE_CHECKING:
     from hostler.services.config_parts import ConfigParts
+    from hostler.services.deadman_offline import OfflineDeadmen
     from hostler.services.doctor_parts import DoctorParts
     from hostler.services.holds_offline import BoxParts
     from hostler.services.import_parts import ImportParts
@@ -70,6 +71,11 @@ class Lazily:
         from hostler.bootstrap.offline import offline_service
 
         return offline_service(os.environ)
+
+    def deadmen(self) -> OfflineDeadmen:
+        from hostler.bootstrap.offline_deadmen import offline_deadmen
+
+        return offline_deadmen(os.environ)
 
 
 def main() -> None:

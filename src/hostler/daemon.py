@@ -71,6 +71,7 @@ class Daemon:
     """Everything that one node runs. `announce` writes daemon.json, `retract` takes it away.
 
     `ready` tells who started the daemon that it serves.
+    `restore` puts back what a window left when neither its daemon nor its deadman is there any more (WIN-11).
     """
 
     engines: Engines
@@ -91,6 +92,7 @@ class Daemon:
     announce: Callable[[], None]
     ready: Callable[[], None]
     retract: Callable[[], None]
+    restore: Callable[[], Coroutine[object, object, None]] | None = None
     close: Callable[[], None]
     bug: Callable[[BaseException], str]
     version: str
@@ -109,6 +111,8 @@ class Daemon:
         ]
         here, at = self.engines.lanes.config.fleet.here, ", ".join(self.listen)
         self._tell("daemon_started", f"hostler {self.version} serves {here} at {at}")
+        if self.restore is not None:
+            await self._named("restoring windows", self.restore())
         if self.keeper is not None:
             # Before anything can be started: what leases hold, and what a crash left of them (LEASE-14).
             await self.keeper.begin()

@@ -80,7 +80,7 @@ def control_group(pid: int) -> str:
 
 
 async def test_an_engine_outlives_its_daemons_unit(systemd: UserManager, tmp_path: Path) -> None:
-    """ENG-2: a stop of the daemon's unit, cgroup and all, leaves the engine running, to be re-adopted."""
+    """ENG-2, WIN-1: a stop of the daemon's unit, cgroup and all, leaves engine and deadman alive."""
     unit = f"{tmp_path.name}-daemon.service"
     path = os.pathsep.join(filter(None, [str(Path.cwd()), *sys.path]))
     run = ("systemd-run", "--user", "--quiet", f"--setenv=PYTHONPATH={path}", f"--unit={unit}")
@@ -88,10 +88,13 @@ async def test_an_engine_outlives_its_daemons_unit(systemd: UserManager, tmp_pat
     systemd.call(*run, *daemon, "start")
     started = tmp_path / "started"
     await eventually(lambda: started.exists() and bool(started.read_text()), "the engine was started")
-    pid = int(started.read_text())
+    both = started.read_text()
+    pid, deadman = map(int, both.split())
     assert control_group(pid).endswith("/hostler-engine-fast.scope")
     systemd.systemctl("stop", unit)
     assert process_table.read(pid) is not None
+    assert process_table.read(deadman) is not None
     systemd.call(*run, "--wait", *daemon, "adopt")
-    assert (tmp_path / "adopted").read_text() == str(pid)
+    assert (tmp_path / "adopted").read_text() == both
     assert gone(pid)
+    assert gone(deadman)

@@ -19,7 +19,9 @@ from hostler.domain.fleet import (
 from hostler.domain.plan import activation, aim, depends, text, upstreams_of
 from hostler.domain.resource import Action, Resource
 from hostler.domain.step import (
+    ArmDeadman,
     CallWebhook,
+    DisarmDeadman,
     DrainEngine,
     EndDrain,
     HoldHost,
@@ -221,6 +223,16 @@ WORKS: list[tuple[Step | Undo, str, str]] = [
         UndoWebhook(host="crow", url="https://h.example.net?k=1"),
         "call the undo at https://h.example.net",
         "an answer of 2xx",
+    ),
+    (
+        ArmDeadman(host="crow", window="ls_1", mode="heavy", cap_s=60.0, bring_back=(), end=()),
+        "arm the deadman of crow",
+        "a deadman that lives",
+    ),
+    (
+        DisarmDeadman(host="crow", window="ls_1"),
+        "disarm the deadman of crow",
+        "no deadman of the window",
     ),
 ]
 

@@ -2,11 +2,14 @@ import pytest
 
 from hostler.domain.journal import Entry, EntryState, owed, unverified
 from hostler.domain.step import (
+    ArmDeadman,
     CallWebhook,
+    DisarmDeadman,
     DrainEngine,
     EndDrain,
     Found,
     FoundCommand,
+    FoundDeadman,
     FoundEngine,
     FoundHold,
     FoundNothing,
@@ -55,6 +58,9 @@ LOCAL, AWAY, CLOUD = FoundRoute(profile="local"), FoundRoute(profile="away"), Fo
 UNSET = FoundRoute(profile=None)
 IS, ISNT, UNKNOWN = FoundCommand(already=True), FoundCommand(already=False), FoundCommand()
 NOTHING = FoundNothing()
+ARM = ArmDeadman(host="crow", window=LEASE, mode="heavy", cap_s=60.0, bring_back=("big",), end=("coder",))
+UNARMED, ARMED, KILLED = FoundDeadman(), FoundDeadman(window=LEASE, alive=True), FoundDeadman(window=LEASE)
+BOBS_WINDOW = FoundDeadman(window="ls_9", alive=True)
 
 
 @pytest.mark.parametrize(
@@ -83,6 +89,10 @@ NOTHING = FoundNothing()
         (FANS, ISNT, False),
         (FANS, UNKNOWN, False),
         (HOOK, NOTHING, False),
+        (ARM, ARMED, True),
+        (ARM, KILLED, False),
+        (ARM, UNARMED, False),
+        (ARM, BOBS_WINDOW, False),
     ],
 )
 def test_whether_a_step_is_so_already(step: Step, seen: Found, *, expected: bool) -> None:
@@ -119,6 +129,8 @@ def test_whether_a_step_is_so_already(step: Step, seen: Found, *, expected: bool
         (RunCommand(host="crow", argv=("x",)), UNKNOWN, None),
         (HOOK, NOTHING, UndoWebhook(host="crow", url="https://h.example.net/b", timeout_s=3.0)),
         (CallWebhook(host="crow", url="https://h.example.net/a"), NOTHING, None),
+        (ARM, UNARMED, DisarmDeadman(host="crow", window=LEASE)),
+        (ARM, BOBS_WINDOW, DisarmDeadman(host="crow", window=LEASE)),
     ],
 )
 def test_what_puts_a_step_back(step: Step, found: Found, expected: Undo | None) -> None:
@@ -161,6 +173,10 @@ def test_what_puts_a_step_back(step: Step, found: Found, expected: Undo | None) 
         (FANS, ISNT, IS, False),
         (FANS, UNKNOWN, UNKNOWN, False),
         (HOOK, NOTHING, NOTHING, False),
+        (ARM, UNARMED, UNARMED, True),
+        (ARM, UNARMED, BOBS_WINDOW, True),
+        (ARM, UNARMED, ARMED, False),
+        (ARM, UNARMED, KILLED, False),
     ],
 )
 def test_whether_it_is_back_already(step: Step, found: Found, seen: Found, *, expected: bool) -> None:

@@ -6,17 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 
+from hostler.domain.deadman import DeadmanReport
 from hostler.domain.errors import BoxReserved, EngineNotFound, NodeUnreachable, NotFound, StaleGeneration
 from hostler.domain.fence import Fence
 from hostler.domain.holding import Holding
 from hostler.domain.plan import text
 from hostler.domain.step import (
+    ArmDeadman,
     CallWebhook,
+    DisarmDeadman,
     DrainEngine,
     EndDrain,
     FenceNumber,
     Found,
     FoundCommand,
+    FoundDeadman,
     FoundEngine,
     FoundHold,
     FoundNothing,
@@ -84,6 +88,7 @@ class World:
     hold: FoundHold = field(default_factory=FoundHold)
     commands: set[str] = field(default_factory=set)
     webhooks: set[str] = field(default_factory=set)
+    deadman: FoundDeadman = field(default_factory=FoundDeadman)
 
 
 def _nothing() -> None:
@@ -113,6 +118,7 @@ class FakeNode:
         self.held: Mapping[str, Holding] = {}
         self.fence: Fence | None = None
         self.remembered: tuple[Remembered, ...] = ()
+        self.restored: tuple[DeadmanReport, ...] = ()
         self.processes: dict[str, list[str]] = {}
         self.stubborn: list[str] = []
         self.between: Callable[[], None] = _nothing
@@ -154,6 +160,8 @@ class FakeNode:
                 return FoundCommand(already=None if check is None else check[0] in self.world.commands)
             case CallWebhook() | UndoWebhook():
                 return FoundNothing()
+            case ArmDeadman() | DisarmDeadman():
+                return self.world.deadman
             case _:
                 return self._seen(operation.step.engine)
 
@@ -186,9 +194,9 @@ class FakeNode:
     async def memory(self) -> NodeMemory:
         highest = max(self.highest.values(), default=None)
         if highest is None:
-            return NodeMemory(leases=self.remembered)
+            return NodeMemory(leases=self.remembered, restored=self.restored)
         number = FenceNumber(epoch=highest[0], generation=highest[1])
-        return NodeMemory(highest=number, leases=self.remembered)
+        return NodeMemory(highest=number, leases=self.remembered, restored=self.restored)
 
     async def raise_fence(self, fence: Fence | None) -> None:
         self.fence = fence
@@ -251,6 +259,11 @@ class FakeNode:
                 self._route(route).active = profile
             case RunCommand() | CallWebhook() | UndoCommand() | UndoWebhook():
                 self._outside(work)
+            case ArmDeadman(window=window):
+                self.world.deadman = FoundDeadman(window=window, alive=True)
+            case DisarmDeadman(window=window):
+                if self.world.deadman.window == window:
+                    self.world.deadman = FoundDeadman()
             case _:
                 self._move(work, self._engine(work.engine), lease, as_step=operation.found is not None)
 
@@ -319,6 +332,10 @@ class FakeNode:
                 good = (check or argv)[0] not in self.world.commands
             case CallWebhook() | UndoWebhook():
                 good = True
+            case ArmDeadman(window=window):
+                good = self.world.deadman == FoundDeadman(window=window, alive=True)
+            case DisarmDeadman(window=window):
+                good = self.world.deadman.window != window
             case _:
                 good = _holds(work, self._engine(work.engine), lease)
         return None if good else f"{text(work)} does not hold"

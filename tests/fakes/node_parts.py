@@ -26,6 +26,7 @@ from hostler.services.guard_files import GuardFiles
 from hostler.services.lease_processes import LeaseProcesses
 from hostler.services.node import LocalNode
 from hostler.services.node_commands import NodeCommands
+from hostler.services.node_deadman import NodeDeadman
 from hostler.services.node_engines import NodeEngines
 from hostler.services.node_hold import NodeHold
 from hostler.services.node_needs import Member, Ran
@@ -33,6 +34,7 @@ from hostler.services.node_routes import NodeRoutes
 from hostler.services.proving import Proving
 from hostler.services.receipts import Receipts
 from hostler.services.routes import Routes, load
+from tests.fakes.deadmen import FakeDeadmen
 from tests.fakes.host import FakeHold
 from tests.fakes.world import CROW, World
 
@@ -215,6 +217,7 @@ class Parts:
     webhooks: FakeWebhooks
     completions: FakeCompletions
     processes: FakeProcesses
+    deadmen: FakeDeadmen
 
     def again(self) -> Parts:
         """A second daemon on the same host: what was kept is what is on disk."""
@@ -236,6 +239,7 @@ def parts(world: World, kept: Parts | None = None) -> Parts:
     webhooks = kept.webhooks if kept else FakeWebhooks()
     processes = kept.processes if kept else FakeProcesses()
     keeper, completions = FakeHoldKeeper(world.hold), FakeCompletions()
+    deadmen = kept.deadmen if kept else FakeDeadmen()
     files = GuardFiles(guard=world.gate.guard, files=world.files, clock=world.clock)
     files.recall()
     engines: Engines = world.engines
@@ -248,6 +252,9 @@ def parts(world: World, kept: Parts | None = None) -> Parts:
         routes=NodeRoutes(routes=routes, lanes=world.lanes),
         hold=NodeHold(holds=world.holds, writer=keeper, clock=world.clock, events=world.events),
         commands=NodeCommands(commands=commands, webhooks=webhooks),
+        deadman=NodeDeadman(
+            host=CROW, deadmen=deadmen, engines=engines, clock=world.clock, events=world.events
+        ),
         receipts=Receipts(records=records, clock=world.clock),
         processes=LeaseProcesses(records=groups, table=processes, clock=world.clock),
         files=files,
@@ -264,6 +271,7 @@ def parts(world: World, kept: Parts | None = None) -> Parts:
         webhooks=webhooks,
         completions=completions,
         processes=processes,
+        deadmen=deadmen,
     )
 
 

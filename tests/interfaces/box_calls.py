@@ -15,6 +15,7 @@ from hostler.bootstrap.offline import offline_box
 from hostler.domain.hold_record import parse_instant
 from hostler.interfaces.cli.main import run
 from hostler.services.config_parts import ConfigParts
+from hostler.services.deadman_offline import OfflineDeadmen
 from hostler.services.doctor_parts import DoctorParts
 from hostler.services.holds_offline import BoxParts
 from hostler.services.import_parts import ImportParts
@@ -80,6 +81,9 @@ class Offline:
 
     def service(self) -> ServiceParts:
         raise AssertionError("a command on holds installs nothing")
+
+    def deadmen(self) -> OfflineDeadmen:
+        raise AssertionError("no test of the box asks for deadmen")
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from hostler.adapters.scan.offline import OfflinePorts
 from hostler.interfaces.cli.main import run
 from hostler.interfaces.cli.ports_text import say_live
 from hostler.services.config_parts import ConfigParts
+from hostler.services.deadman_offline import OfflineDeadmen
 from hostler.services.doctor_parts import DoctorParts
 from hostler.services.holds_offline import BoxParts
 from hostler.services.import_parts import ImportParts
@@ -50,6 +51,9 @@ class PortsOnly:
 
     def box(self) -> BoxParts:
         raise AssertionError("a command on ports asks for no hold")
+
+    def deadmen(self) -> OfflineDeadmen:
+        raise AssertionError("a command on ports asks for no deadmen")
 
     def doctor(self) -> DoctorParts:
         raise AssertionError("this command asks for no doctor")

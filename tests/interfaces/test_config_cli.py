@@ -8,6 +8,7 @@ import pytest
 from hostler.adapters.config.offline import OfflineConfig
 from hostler.interfaces.cli.main import run
 from hostler.services.config_parts import ConfigParts
+from hostler.services.deadman_offline import OfflineDeadmen
 from hostler.services.doctor_parts import DoctorParts
 from hostler.services.holds_offline import BoxParts
 from hostler.services.import_parts import ImportParts
@@ -67,6 +68,9 @@ class ConfigOnly:
 
     def service(self) -> ServiceParts:
         raise AssertionError("a command on the config installs nothing")
+
+    def deadmen(self) -> OfflineDeadmen:
+        raise AssertionError("a command on the config asks for no deadmen")
 
 
 @dataclass(frozen=True)

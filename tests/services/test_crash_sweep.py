@@ -14,6 +14,7 @@ from hostler.adapters.store.memory import MemoryStore
 from hostler.adapters.store.sqlite import SqliteStore
 from hostler.domain.lease import Lease, State, UndoBegun
 from hostler.domain.step import (
+    ArmDeadman,
     CallWebhook,
     DrainEngine,
     HoldHost,
@@ -54,6 +55,14 @@ PLANS: dict[str, tuple[Step, ...]] = {
         HOLD,
         CHAT_AWAY,
         *put_away("big", suspend=False),
+        StartEngine(host="crow", engine="coder"),
+        CHAT_CODER,
+    ),
+    "window": (
+        ArmDeadman(host="crow", window=ID, mode="heavy", cap_s=3600.0, bring_back=("big",), end=("coder",)),
+        HOLD,
+        CHAT_AWAY,
+        *put_away("big"),
         StartEngine(host="crow", engine="coder"),
         CHAT_CODER,
     ),

@@ -6,10 +6,13 @@ import pytest
 
 from hostler.domain.errors import BoxReserved, Kind, Refusal, StaleGeneration
 from hostler.domain.step import (
+    ArmDeadman,
     CallWebhook,
+    DisarmDeadman,
     DrainEngine,
     EndDrain,
     FoundCommand,
+    FoundDeadman,
     FoundEngine,
     FoundHold,
     FoundNothing,
@@ -232,3 +235,16 @@ async def test_a_repeat_is_answered_from_its_receipt(rig: Rig, tell: Teller) -> 
     assert isinstance(seen, FoundRoute)
     assert seen.profile == "local"
     assert await rig.wait(rig.node.verify(once)) is not None
+
+
+async def test_a_deadman_and_its_undo(tell: Teller) -> None:
+    """WIN-1, LEASE-10: an armed deadman is seen alive, a second arming changes nothing, its undo ends it."""
+    arm = ArmDeadman(host=HOST, window=LEASE, mode="heavy", cap_s=60.0, bring_back=("big",), end=("cold",))
+    await tell.ask(arm)
+    assert await tell.see(arm) == FoundDeadman()
+    await tell.do(arm)
+    await tell.do(arm)
+    assert await tell.see(arm) == FoundDeadman(window=LEASE, alive=True)
+    await tell.do(DisarmDeadman(host=HOST, window=LEASE))
+    assert await tell.see(arm) == FoundDeadman()
+    await tell.do(DisarmDeadman(host=HOST, window=LEASE))

@@ -114,10 +114,10 @@ def build(ground: Ground) -> Daemon:
         browsers=swapped.browsers,
         reload=reload,
     )
-    return _daemon(ground, world, made, watch)
+    return _daemon(ground, world, made, watch, node)
 
 
-def _daemon(ground: Ground, world: World, made: Services, watch: Watch) -> Daemon:
+def _daemon(ground: Ground, world: World, made: Services, watch: Watch, node: LocalNode) -> Daemon:
     """The daemon around its services, its gateway in front."""
     control = control_of(ground, world, made)
     gateway = _gateway(ground, world, control, made.observer)
@@ -140,6 +140,7 @@ def _daemon(ground: Ground, world: World, made: Services, watch: Watch) -> Daemo
         announce=announcing(world.files, ground.paths, ground.listen),
         ready=lambda: tell_ready(ground.env),
         retract=retracting(ground.paths),
+        restore=node.deadman.begin,
         close=world.upstream.close,
         bug=ground.speech.bug,
         version=__version__,
@@ -392,4 +393,5 @@ def _watch(ground: Ground, world: World, engines: Engines, holds: Holds, node: L
         vitals=world.vitals,
         bug=ground.speech.bug,
         upkeep=node.upkeep,
+        deadmen=node.deadman.tick,
     )

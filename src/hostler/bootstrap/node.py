@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from hostler.adapters.commands import SystemCommands
+from hostler.adapters.deadmen import SystemDeadmen
+from hostler.adapters.drivers import transient
 from hostler.adapters.hold_write import HoldWriter
 from hostler.adapters.host.lease_groups import SystemProcesses
 from hostler.adapters.proving_http import HttpCompletions
@@ -18,6 +21,7 @@ from hostler.services.lease_processes import LeaseProcesses
 from hostler.services.needs import Events, StateFiles
 from hostler.services.node import LocalNode
 from hostler.services.node_commands import NodeCommands
+from hostler.services.node_deadman import NodeDeadman
 from hostler.services.node_engines import NodeEngines
 from hostler.services.node_hold import NodeHold
 from hostler.services.node_routes import NodeRoutes
@@ -45,8 +49,16 @@ def node_of(
     if routes.guard is not guard:
         raise ValueError("routes and the gate ask two guards: what one refuses, the other lets through")
     remembered = GuardFiles(guard=guard, files=files, clock=clock)
+    here = engines.lanes.config.fleet.here
+    deadmen = SystemDeadmen(
+        root=state_dir,
+        host=here,
+        hold_path=Path(hold_writer.reader.path),
+        environment=env,
+        units=transient.manager(uid=os.geteuid(), runtime_dir=env.get("XDG_RUNTIME_DIR")),
+    )
     node = LocalNode(
-        host=engines.lanes.config.fleet.here,
+        host=here,
         engines=NodeEngines(
             engines=engines,
             proving=Proving(drivers=engines.drivers, work=HttpCompletions(), clock=clock),
@@ -54,6 +66,7 @@ def node_of(
         routes=NodeRoutes(routes=routes, lanes=engines.lanes),
         hold=NodeHold(holds=holds, writer=hold_writer, clock=clock, events=events),
         commands=NodeCommands(commands=SystemCommands(environment=env), webhooks=HttpWebhooks()),
+        deadman=NodeDeadman(host=here, deadmen=deadmen, engines=engines, clock=clock, events=events),
         receipts=Receipts(records=DirectoryRecords(root=state_dir, directory="receipts"), clock=clock),
         processes=LeaseProcesses(
             records=DirectoryRecords(root=state_dir, directory="leases"),

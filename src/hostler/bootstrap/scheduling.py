@@ -13,6 +13,7 @@ from hostler.domain.lease import LeaseId, State, UndoBegun
 from hostler.domain.moment import Moment
 from hostler.domain.values import escape_controls
 from hostler.services.beats import Beats
+from hostler.services.deadman_reports import DeadmanReports
 from hostler.services.fences import Fences
 from hostler.services.going_back import GoingBack
 from hostler.services.holdings import Holders
@@ -84,6 +85,7 @@ def scheduling(means: Means) -> Scheduling:
         clock=clock,
         events=means.events,
         jobs=jobs,
+        reports=DeadmanReports(store=store, nodes=means.nodes, workshop=workshop),
         bug=means.bug,
         warn=means.warn,
     )

@@ -14,7 +14,9 @@ from hostler.domain.fleet import Escalating, Fleet, Profile, Route, UpstreamTarg
 from hostler.domain.resource import Action, Resource
 from hostler.domain.route import engines_of
 from hostler.domain.step import (
+    ArmDeadman,
     CallWebhook,
+    DisarmDeadman,
     DrainEngine,
     HoldHost,
     PointRoute,
@@ -157,6 +159,8 @@ _DOES: Final = frozen(
         "unexec": "run the undo {program} on {host}",
         "webhook": "call {site}",
         "unwebhook": "call the undo at {site}",
+        "arm": "arm the deadman of {host}",
+        "disarm": "disarm the deadman of {host}",
     }
 )
 _AIMS: Final = frozen(
@@ -174,6 +178,8 @@ _AIMS: Final = frozen(
         "unexec": "exit code 0",
         "webhook": "an answer of 2xx",
         "unwebhook": "an answer of 2xx",
+        "arm": "a deadman that lives",
+        "disarm": "no deadman of the window",
     }
 )
 
@@ -198,7 +204,7 @@ def _shown(work: Step | Undo) -> Mapping[str, str]:
             shown["program"] = shorten(argv[0])
         case CallWebhook(url=url) | UndoWebhook(url=url):
             shown["site"] = site(url)
-        case HoldHost() | RemoveHold():
+        case HoldHost() | RemoveHold() | ArmDeadman() | DisarmDeadman():
             pass
         case _:
             shown["engine"] = work.engine

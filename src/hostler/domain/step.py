@@ -94,8 +94,34 @@ class CallWebhook:
     kind: Literal["webhook"] = "webhook"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmDeadman:
+    """Start the deadman of `window` on the host, and see it alive (WIN-1).
+
+    Its commands are the node's own affair: only ids travel. `window` is the lease's id; `cap_s` are the
+    seconds from the operation on until the deadman restores, whatever happened. `bring_back` are the standing
+    engines of this host that its restore starts, in order; `end` those of the mode that it ends first.
+    """
+
+    host: str
+    window: str
+    mode: str
+    cap_s: float
+    bring_back: tuple[str, ...]
+    end: tuple[str, ...]
+    kind: Literal["arm"] = "arm"
+
+
 Step = (
-    HoldHost | PointRoute | DrainEngine | SuspendEngine | StopEngine | StartEngine | RunCommand | CallWebhook
+    HoldHost
+    | PointRoute
+    | DrainEngine
+    | SuspendEngine
+    | StopEngine
+    | StartEngine
+    | RunCommand
+    | CallWebhook
+    | ArmDeadman
 )
 
 
@@ -149,7 +175,16 @@ class FoundNothing:
     kind: Literal["webhook"] = "webhook"
 
 
-Found = FoundHold | FoundRoute | FoundEngine | FoundCommand | FoundNothing
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundDeadman:
+    """The window that has a deadman on the host, None without one; whether its process is alive."""
+
+    window: str | None = None
+    alive: bool = False
+    kind: Literal["deadman"] = "deadman"
+
+
+Found = FoundHold | FoundRoute | FoundEngine | FoundCommand | FoundNothing | FoundDeadman
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,8 +238,25 @@ class UndoWebhook:
     kind: Literal["unwebhook"] = "unwebhook"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisarmDeadman:
+    """End the deadman of `window` on the host, by its own pid and start time, and see it gone."""
+
+    host: str
+    window: str
+    kind: Literal["disarm"] = "disarm"
+
+
 Undo = (
-    RemoveHold | PointRoute | EndDrain | ResumeEngine | StartEngine | StopEngine | UndoCommand | UndoWebhook
+    RemoveHold
+    | PointRoute
+    | EndDrain
+    | ResumeEngine
+    | StartEngine
+    | StopEngine
+    | UndoCommand
+    | UndoWebhook
+    | DisarmDeadman
 )
 
 

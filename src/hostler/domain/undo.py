@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hostler.domain.step import (
+    ArmDeadman,
     CallWebhook,
+    DisarmDeadman,
     DrainEngine,
     EndDrain,
     Found,
     FoundCommand,
+    FoundDeadman,
     FoundEngine,
     FoundHold,
     FoundNothing,
@@ -34,7 +37,7 @@ from hostler.domain.step import (
 )
 
 
-def holds_true(step: Step, seen: Found, *, lease: str) -> bool:
+def holds_true(step: Step, seen: Found, *, lease: str) -> bool:  # noqa: PLR0911 - one for each kind
     """Whether what is seen is what `step` wants, whoever made it so: then nothing is done (R18, R19).
 
     A suspended engine that is down needs no drain. One that something else brings up again is neither
@@ -57,6 +60,8 @@ def holds_true(step: Step, seen: Found, *, lease: str) -> bool:
             return seen.already is True
         case CallWebhook(), FoundNothing():
             return False
+        case ArmDeadman(window=window), FoundDeadman():
+            return seen.window == window and seen.alive
     raise _misfit(step, seen)
 
 
@@ -67,7 +72,7 @@ def unsound(step: Step, found: Found) -> str | None:
     return None
 
 
-def inverse(step: Step, found: Found) -> Undo | None:  # noqa: PLR0911, C901 - one undo for each kind
+def inverse(step: Step, found: Found) -> Undo | None:  # noqa: PLR0911, PLR0912, C901 - one undo for each kind
     """What puts back what `step` found; None where it changed nothing, or nothing can.
 
     An engine that was cold, or that somebody else keeps suspended, is not started (LEASE-10).
@@ -97,10 +102,14 @@ def inverse(step: Step, found: Found) -> Undo | None:  # noqa: PLR0911, C901 - o
             return UndoCommand(host=host, argv=undo, check=check, timeout_s=most)
         case CallWebhook(host=host, undo=url, timeout_s=most), FoundNothing():
             return None if url is None else UndoWebhook(host=host, url=url, timeout_s=most)
+        case ArmDeadman(host=host, window=window), FoundDeadman():
+            return DisarmDeadman(host=host, window=window)
     raise _misfit(step, found)
 
 
-def is_back(step: Step, found: Found, seen: Found, *, lease: str) -> bool:
+def is_back(  # noqa: PLR0911 - one for each kind
+    step: Step, found: Found, seen: Found, *, lease: str
+) -> bool:
     """Whether what is seen is what `step` found, as far as the lease owes it: nothing is left to undo.
 
     Of an engine that was up that is an engine that is up; of a cold one only the lease's claim counts.
@@ -123,6 +132,8 @@ def is_back(step: Step, found: Found, seen: Found, *, lease: str) -> bool:
             return seen.already is False
         case CallWebhook(), FoundNothing(), FoundNothing():
             return False
+        case ArmDeadman(window=window), FoundDeadman(), FoundDeadman():
+            return seen.window != window
     raise _misfit(step, seen)
 
 

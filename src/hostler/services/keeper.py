@@ -21,6 +21,7 @@ from hostler.domain.lease import Decision, Lease, LeaseId, State, UndoBegun
 from hostler.domain.lease_due import anchored, due, next_due
 from hostler.domain.moment import Moment
 from hostler.domain.values import rfc3339
+from hostler.services.deadman_reports import DeadmanReports
 from hostler.services.fences import Fences
 from hostler.services.going_back import GoingBack
 from hostler.services.holdings import Holders
@@ -98,6 +99,7 @@ class Keeper:
     clock: Clock
     events: Events
     jobs: JobWatch
+    reports: DeadmanReports
     bug: Callable[[BaseException], str]
     warn: Callable[[tuple[str, ...]], None]
     mind: Mind = field(default_factory=Mind)
@@ -165,6 +167,7 @@ class Keeper:
                 self._blind(now)
             fenced = await self.store.read(lambda tx: tx.fence()) is not None
             await self._leases(now, fenced=fenced)
+            await self.reports.look(now)
             await self._over()
             await self.jobs.watch(now, fenced=fenced, grace_until=self.mind.grace_until)
         except UNUSABLE as refusal:

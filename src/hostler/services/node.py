@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hostler.domain.errors import InvalidRequest, Refusal, StepFailed
 from hostler.domain.fence import Fence
 from hostler.domain.holding import HOLD, Holding
 from hostler.domain.plan import text
 from hostler.domain.step import (
+    ArmDeadman,
     CallWebhook,
+    DisarmDeadman,
     Found,
     FoundHold,
     FoundNothing,
@@ -33,6 +35,7 @@ from hostler.services.lanes import heard
 from hostler.services.lease_processes import LeaseProcesses
 from hostler.services.needs import Clock
 from hostler.services.node_commands import NodeCommands
+from hostler.services.node_deadman import NodeDeadman
 from hostler.services.node_engines import NodeEngines
 from hostler.services.node_hold import NodeHold
 from hostler.services.node_routes import NodeRoutes
@@ -49,6 +52,7 @@ class LocalNode:
     routes: NodeRoutes
     hold: NodeHold
     commands: NodeCommands
+    deadman: NodeDeadman
     receipts: Receipts
     processes: LeaseProcesses
     files: GuardFiles
@@ -68,7 +72,9 @@ class LocalNode:
                 self.routes.preflight(step)
             case RunCommand() as step:
                 self.commands.preflight(step)
-            case RemoveHold() | UndoCommand() | CallWebhook() | UndoWebhook():
+            case ArmDeadman() as step:
+                self.deadman.preflight(step)
+            case RemoveHold() | UndoCommand() | CallWebhook() | UndoWebhook() | DisarmDeadman():
                 return
             case step:
                 await self.engines.preflight(operation, step)
@@ -87,6 +93,8 @@ class LocalNode:
                 return await self.commands.observe(step)
             case CallWebhook() | UndoWebhook():
                 return FoundNothing()
+            case (ArmDeadman() | DisarmDeadman()) as step:
+                return self.deadman.observe(step)
             case step:
                 return await self.engines.observe(operation, step)
 
@@ -118,6 +126,8 @@ class LocalNode:
                 return await self.commands.verify(step)
             case CallWebhook() | UndoWebhook():
                 return None
+            case (ArmDeadman() | DisarmDeadman()) as step:
+                return self.deadman.verify(step)
             case step:
                 return await self.engines.verify(operation, step)
 
@@ -132,6 +142,7 @@ class LocalNode:
     async def adopt(self, held: Mapping[str, Holding]) -> None:
         """See `Node.adopt`. Refuses `store_full`: they are held all the same, until a restart."""
         await self.files.adopt(held)
+        await self.deadman.settle(held)
         await self.upkeep()
 
     # ------------------------------------------------------------ beside it
@@ -156,7 +167,8 @@ class LocalNode:
 
     async def memory(self) -> NodeMemory:
         """See `Node.memory`."""
-        return await self.receipts.remembered(self.files.guard.posts.held)
+        known = await self.receipts.remembered(self.files.guard.posts.held)
+        return replace(known, restored=self.deadman.reports())
 
     # ------------------------------------------------------------ one operation
 
@@ -169,7 +181,8 @@ class LocalNode:
             return
         # A bug, or the daemon's end, leaves it begun. A repeat goes on: every step looks before it acts.
         try:
-            await self._bounded(operation)
+            async with self.deadman.step(operation):
+                await self._bounded(operation)
         except Refusal as refusal:
             await self.receipts.end(operation, refusal)
             raise
@@ -209,6 +222,10 @@ class LocalNode:
                 await self.commands.run(step)
             case (CallWebhook() | UndoWebhook()) as step:
                 await self.commands.call(operation, step)
+            case ArmDeadman() as step:
+                await self.deadman.arm(step)
+            case DisarmDeadman() as step:
+                await self.deadman.disarm(step)
             case step:
                 await self.engines.perform(operation, step)
 

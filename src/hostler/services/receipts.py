@@ -140,7 +140,7 @@ class Receipts:
 
     def _lease(self, holding: Holding, rows: list[tuple[str, Mapping[str, object]]]) -> Remembered | None:
         """The lease with what it did and has not undone, as journal entries; None when nothing is known."""
-        undone = {_number_of(name) for name, row in rows if _is_undo(name) and _worked(row)}
+        undone = {_number_of(name) for name, row in rows if is_undo(name) and _worked(row)}
         entries: list[Entry] = []
         fence: FenceNumber | None = None
         covers: tuple[str, ...] = ()
@@ -149,7 +149,7 @@ class Receipts:
             if number is not None and (fence is None or fence.order < number.order):
                 fence = number
                 covers = tuple(map(str, given)) if isinstance(given, list) else ()
-            if _is_undo(name) or row.get("found") is None:
+            if is_undo(name) or row.get("found") is None:
                 continue
             n = _number_of(name)
             state = EntryState.UNDONE if n in undone else EntryState.BEGUN
@@ -215,7 +215,7 @@ class Receipts:
             raise StoreFull(file=f"receipts/{name}.json", why=error.strerror or str(error)) from error
 
 
-def _is_undo(name: str) -> bool:
+def is_undo(name: str) -> bool:
     """Whether the id of an operation is an undo's: `<lease>.<generation>.u<n>.<run>`."""
     return name.split(".")[2].startswith("u")
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from hostler.domain.deadman import DeadmanReport
 from hostler.domain.events import Event, Recorded
 from hostler.domain.fence import Fence
 from hostler.domain.holding import Holding
@@ -49,10 +50,14 @@ class Remembered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeMemory:
-    """What a node knows of the schedule: its highest fence number, and the leases that it works for."""
+    """What a node knows of the schedule: its highest fence number, and the leases that it works for.
+
+    `restored` are its receipts of restores that deadmen did, of windows that are not over yet (NODE-4).
+    """
 
     highest: FenceNumber | None = None
     leases: tuple[Remembered, ...] = ()
+    restored: tuple[DeadmanReport, ...] = ()
 
 
 class Tx(Protocol):

@@ -35,6 +35,8 @@ RESIDENT_WAIT_S: Final = 3600.0
 """How long a timer waits for its start: longer than any budget."""
 UPKEEP_S: Final = 30.0
 """How often the hold records of leases are looked after: an indefinite one is rewritten in time (HOLD-11)."""
+DEADMEN_S: Final = 5.0
+"""How often deadmen are looked at: a killed one is replaced within 10 s (WIN-11)."""
 WRITE_AGAIN_S: Final = 60.0
 """How long after a failure the refusals are written again: a full disk is worth no log line a second."""
 
@@ -47,6 +49,8 @@ class Memory:
     told_down: set[EngineId] = field(default_factory=set)
     told_leased: dict[EngineId, str] = field(default_factory=dict)
     kept_at: float | None = None
+    deadmen_at: float | None = None
+    deadmen: bool = False
     write_after: float = 0.0
     writing: bool = False
 
@@ -55,7 +59,8 @@ class Memory:
 class Watch:
     """The loop of one host. `bug` logs an exception of ours and returns its id.
 
-    `upkeep` is what this host does for its leases (`LocalNode.upkeep`), None where there is none.
+    `upkeep` is what this host does for its leases (`LocalNode.upkeep`), `deadmen` its look at the deadmen of
+    windows (`NodeDeadman.tick`); None where there is none.
     """
 
     engines: Engines
@@ -69,6 +74,7 @@ class Watch:
     vitals: Vitals
     bug: Callable[[BaseException], str]
     upkeep: Callable[[], Coroutine[object, object, None]] | None = None
+    deadmen: Callable[[], Coroutine[object, object, None]] | None = None
     mind: Memory = field(default_factory=Memory)
     errands: Errands = field(init=False)
     probing: Probing = field(init=False)
@@ -111,7 +117,8 @@ class Watch:
         self.vitals.keeper_at = self.clock.elapsed()
 
     def _duties(self) -> tuple[Callable[[], None], ...]:
-        return self._hold, self._keep, self._residency, self._owed, self.probing.tick, self.floor.tick
+        own = self._hold, self._keep, self._deadmen, self._residency, self._owed
+        return (*own, self.probing.tick, self.floor.tick)
 
     # ------------------------------------------------------------ holds and leases
 
@@ -121,6 +128,20 @@ class Watch:
         if self.upkeep is not None and (kept is None or now - kept >= UPKEEP_S):
             self.mind.kept_at = now
             self.errands.begin(self.upkeep())
+
+    def _deadmen(self) -> None:
+        """Look at the deadmen, one look at a time: one that starts another may take a while."""
+        now, last = self.clock.elapsed(), self.mind.deadmen_at
+        if self.deadmen is None or self.mind.deadmen or (last is not None and now - last < DEADMEN_S):
+            return
+        self.mind.deadmen_at, self.mind.deadmen = now, True
+        self.errands.begin(self._look_at_deadmen(self.deadmen))
+
+    async def _look_at_deadmen(self, look: Callable[[], Coroutine[object, object, None]]) -> None:
+        try:
+            await look()
+        finally:
+            self.mind.deadmen = False
 
     def _hold(self) -> None:
         freed = self.engines.gate.guard.take_freed(self.clock.moment())

@@ -12,7 +12,17 @@ from dataclasses import dataclass, field
 
 from hostler.domain.errors import Refusal
 from hostler.domain.lease import Lease, LeaseId, State
-from hostler.domain.step import DrainEngine, EndDrain, HoldHost, RemoveHold, ResumeEngine, Step, SuspendEngine
+from hostler.domain.step import (
+    ArmDeadman,
+    DisarmDeadman,
+    DrainEngine,
+    EndDrain,
+    HoldHost,
+    RemoveHold,
+    ResumeEngine,
+    Step,
+    SuspendEngine,
+)
 from hostler.services.holdings import Holders
 from hostler.services.needs import Clock
 from hostler.services.operations import Operations
@@ -52,7 +62,7 @@ class Workshop:
         self.changed()
 
     async def withdraw(self, lease: Lease) -> None:
-        """Take a lease's own claims off its hosts, which was abandoned: its hold, suspensions and drains.
+        """Take a lease's own claims off its hosts, which was abandoned: hold, suspensions, drains, deadmen.
 
         Routes and what else it changed stay as they are: the answer names them (LEASE-14). What a node
         refuses is logged; a person's `resume` and `box release --force` do the same.
@@ -91,7 +101,7 @@ class Workshop:
             await interrupt(self.store, self.clock, id_, why)
 
 
-def own_claim(step: Step) -> EndDrain | RemoveHold | ResumeEngine | None:
+def own_claim(step: Step) -> DisarmDeadman | EndDrain | RemoveHold | ResumeEngine | None:
     """What takes the lease's own claim on a thing away, and nothing else."""
     match step:
         case HoldHost(host=host):
@@ -100,5 +110,7 @@ def own_claim(step: Step) -> EndDrain | RemoveHold | ResumeEngine | None:
             return ResumeEngine(host=host, engine=engine, start=False)
         case DrainEngine(host=host, engine=engine):
             return EndDrain(host=host, engine=engine)
+        case ArmDeadman(host=host, window=window):
+            return DisarmDeadman(host=host, window=window)
         case _:
             return None

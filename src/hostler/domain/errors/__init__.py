@@ -44,6 +44,8 @@ from hostler.domain.errors.changing import (
 )
 from hostler.domain.errors.leasing import (
     ActivationFailed,
+    AlreadyRestored,
+    DeadmanFailed,
     Fenced,
     JobNotFound,
     Lapsed,
@@ -80,10 +82,12 @@ from hostler.domain.errors.writing import DraftBroken, FileExists, FileUnusable,
 __all__ = [
     "MIN_RETRY_S",
     "ActivationFailed",
+    "AlreadyRestored",
     "BoxReserved",
     "CursorReset",
     "DaemonRuns",
     "DaemonUnreachable",
+    "DeadmanFailed",
     "DraftBroken",
     "Draining",
     "Ended",

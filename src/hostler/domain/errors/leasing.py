@@ -201,6 +201,35 @@ class StepFailed(Refusal):
 
 
 @dataclass(eq=False, kw_only=True)
+class AlreadyRestored(Refusal):
+    """The deadman puts this host back, or has done so: nobody does it a second time (WIN-7)."""
+
+    kind = Kind.CONFLICT
+    code = "already_restored"
+    message = "The deadman of {window} restores {host}: {state}."
+    hint = "`hostler deadman status` shows how far it is; the lease ends with its report."
+
+    window: str
+    host: str
+    state: str
+
+
+@dataclass(eq=False, kw_only=True)
+class DeadmanFailed(Refusal):
+    """A window has no living deadman on a host of it (WIN-1)."""
+
+    kind = Kind.FAILED
+    code = "deadman_failed"
+    message = "The deadman of {window} on {host} is not seen alive: {why}."
+    hint = "Its words are in {log}; without a deadman no window opens."
+
+    window: str
+    host: str
+    why: str
+    log: str = "-"
+
+
+@dataclass(eq=False, kw_only=True)
 class NodeUnreachable(Refusal):
     """A host's node does not answer (NODE-3)."""
 

@@ -23,6 +23,7 @@ from hostler.interfaces.cli.failure import BROKEN_PIPE, INTERRUPTED, fail, nowhe
 from hostler.interfaces.cli.plain_help import FoldedHelp
 from hostler.interfaces.cli.signals import Signalled
 from hostler.services.config_parts import ConfigParts
+from hostler.services.deadman_offline import OfflineDeadmen
 from hostler.services.doctor_parts import DoctorParts
 from hostler.services.holds_offline import BoxParts
 from hostler.services.import_parts import ImportParts
@@ -70,6 +71,10 @@ class Bootstrap(Protocol):
 
     def service(self) -> ServiceParts:
         """For `hostler service`."""
+        ...
+
+    def deadmen(self) -> OfflineDeadmen:
+        """For `hostler deadman status`."""
         ...
 
 
@@ -226,6 +231,11 @@ COMMANDS: Final = (
         example="hostler history --since 7d",
     ),
     Command(name="fence", path=f"{_HERE}.fence:app", help="Hold the schedule still for a deployment."),
+    Command(
+        name="deadman",
+        path=f"{_HERE}.deadman:app",
+        help="See the deadmen of windows on this host. Needs no daemon.",
+    ),
     Command(name="box", path=f"{_HERE}.box:app", help="Hold this box, or see who does. Needs no daemon."),
     Command(
         name="doctor",
@@ -342,6 +352,7 @@ def _part(bootstrap: Bootstrap, wanted: type) -> object:
         OfflineSchedule: bootstrap.schedule,
         ServiceParts: bootstrap.service,
         PortsParts: bootstrap.ports,
+        OfflineDeadmen: bootstrap.deadmen,
     }
     if wanted not in built:
         raise TypeError(f"no part of the bootstrap is a {wanted!r}")

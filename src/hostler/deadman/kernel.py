@@ -1,0 +1,140 @@
+"""What the kernel knows: this boot, its clock, processes by identity (ENG-6), and memory.
+
+Decides who is who by pid and start time; a signal goes to the process that was compared and to no other.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """One line of the process table. `ticks` are clock ticks since boot at its start."""
+
+    pid: int
+    parent: int
+    session: int
+    ticks: int
+    gone: bool
+
+
+def boot_s() -> float:
+    """Seconds since boot, sleep counted: no jump of the wall clock moves it."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def pause(seconds: float) -> None:
+    """Wait so long, whatever signals come: a poll, no sleep until a time, which a moved clock may end."""
+    _poll(seconds, None)
+
+
+def ended(pid: int, within_s: float) -> bool:
+    """Whether that child of ours has ended, waited for so long at most; it is still to be reaped."""
+    handle = os.pidfd_open(pid)
+    try:
+        return _poll(within_s, handle)
+    finally:
+        os.close(handle)
+
+
+def _poll(seconds: float, handle: int | None) -> bool:
+    """Whether `handle` became readable in that time."""
+    until = time.monotonic() + seconds
+    poll = select.poll()
+    if handle is not None:
+        poll.register(handle, select.POLLIN)
+    while (left := until - time.monotonic()) > 0:
+        if poll.poll(max(1, int(left * 1000))):
+            return True
+    return False
+
+
+def boot_id() -> str:
+    """The kernel's name for this boot; empty where it has none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def wall() -> str:
+    """The wall clock: RFC 3339, UTC, milliseconds (TIME-1). For records; nothing is decided by it."""
+    seconds = time.time()
+    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    return f"{whole}.{int(seconds * 1000) % 1000:03d}Z"
+
+
+def read(pid: int) -> Process | None:
+    """The process `pid` now, None when there is none."""
+    try:
+        rest = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return Process(
+        pid=pid,
+        parent=int(rest[1]),
+        session=int(rest[3]),
+        ticks=int(rest[19]),
+        # A zombie whose other threads still run is not gone.
+        gone=rest[0] in (b"Z", b"X") and int(rest[17]) <= 1,
+    )
+
+
+def everyone() -> dict[int, Process]:
+    """All processes that are not gone, by pid."""
+    pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    return {pid: it for pid in pids if (it := read(pid)) is not None and not it.gone}
+
+
+def alive(pid: int, ticks: int) -> bool:
+    """Whether that very process still exists; one that is stopped does."""
+    found = read(pid)
+    return found is not None and found.ticks == ticks and not found.gone
+
+
+def send(pid: int, ticks: int, number: signal.Signals) -> bool:
+    """Signal that very process, and no other that has its pid by now; whether it was sent."""
+    try:
+        handle = os.pidfd_open(pid)
+    except OSError:
+        return False
+    try:
+        if not alive(pid, ticks):
+            return False
+        signal.pidfd_send_signal(handle, number)
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    return True
+
+
+def holds_pipe(pid: int, inode: str) -> bool:
+    """Whether `pid` has the pipe of that name (`pipe:[4711]`) open, as far as we may look."""
+    try:
+        links = list(Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return False
+    return any(_leads_to(link, inode) for link in links)
+
+
+def _leads_to(link: Path, name: str) -> bool:
+    try:
+        return str(link.readlink()) == name
+    except OSError:  # Closed since the listing.
+        return False
+
+
+def available(meminfo: str) -> int | None:
+    """MemAvailable in bytes by the file `meminfo`, None where it does not say."""
+    try:
+        lines = Path(meminfo).read_text().splitlines()
+        return next((int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")), None)
+    except (OSError, ValueError, IndexError):
+        return None

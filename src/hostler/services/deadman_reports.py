@@ -1,0 +1,113 @@
+"""What deadmen restored, taken into the schedule: the lease ends, and nothing is restored twice (WIN-7, F15).
+
+Decides that a window is over once every host of it has a verified receipt, and stuck when one could not be
+verified. What is left then (routes, suspensions, the deadmen themselves) is undone by the journal as always:
+an engine that serves again is seen to be back. What a receipt says is `hostler.domain.deadman`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from hostler.domain.deadman import BY, CAUSE, DeadmanReport, armed_hosts, ending, failing, settles
+from hostler.domain.errors import NodeUnreachable
+from hostler.domain.events import Event
+from hostler.domain.fleet import frozen
+from hostler.domain.journal import EntryState
+from hostler.domain.lease import Lease, LeaseId, RestoreFailed, State, UndoBegun
+from hostler.domain.moment import Moment
+from hostler.domain.values import Priority
+from hostler.services.lease_changes import change
+from hostler.services.schedule_needs import Node, ScheduleStore, Tx
+from hostler.services.workshop import Workshop
+
+LOOK_S: Final = 2.0
+AT_REST: Final = frozenset({State.ACTIVE, State.STUCK})
+"""Nobody works on such a lease: one that is worked on is refused `already_restored`, and is stuck then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadmanReports:
+    """Asks the nodes of windows. `looked` has when that was, in elapsed seconds; `taken` what was taken in.
+
+    A receipt is taken in once: what fails after it is a person's to look at (LEASE-14).
+    """
+
+    store: ScheduleStore
+    nodes: Mapping[str, Node]
+    workshop: Workshop
+    looked: list[float] = field(default_factory=list)
+    taken: set[DeadmanReport] = field(default_factory=set)
+
+    async def look(self, now: Moment) -> None:
+        """One look, every 2 s, if a window is there. Refuses `schedule_unavailable`, `store_full`."""
+        if self.looked and now.elapsed - self.looked[-1] < LOOK_S:
+            return
+        self.looked[:] = [now.elapsed]
+        live = await self.store.read(lambda tx: tx.live())
+        windows = [it for it in live if it.state in AT_REST and armed_hosts(it.plan)]
+        receipts = await self._receipts({host for it in windows for host in armed_hosts(it.plan)})
+        for lease in windows:
+            found = [it for it in receipts if it.window == lease.id]
+            if {it.host for it in found} < set(armed_hosts(lease.plan)) or self.taken.issuperset(found):
+                continue
+            self.taken.update(found)
+            if await self.store.write(partial(_taken, id_=lease.id, reports=found, now=now)):
+                self.workshop.begin(lease.id, State.RELEASING)
+
+    async def _receipts(self, hosts: set[str]) -> Sequence[DeadmanReport]:
+        found: list[DeadmanReport] = []
+        for host in sorted(hosts & self.nodes.keys()):
+            try:
+                found += (await self.nodes[host].memory()).restored
+            except NodeUnreachable:
+                continue  # Its receipt is there when it is back (F15).
+        return found
+
+
+def _taken(tx: Tx, id_: LeaseId, reports: Sequence[DeadmanReport], now: Moment) -> bool:
+    """The receipts in the journal, and the lease on its way to its end; whether its undo is to begin."""
+    lease = tx.lease(id_)
+    if lease is None or lease.state not in AT_REST:
+        return False
+    bad = failing(reports)
+    if bad is not None:
+        if lease.failing != bad:
+            _tell(tx, lease, reports, now)
+            lease = change(tx, lease, UndoBegun(ending=ending(reports), why=CAUSE), now).lease
+            change(tx, lease, RestoreFailed(failing=bad), now)
+        return False
+    _tell(tx, lease, reports, now)
+    for entry in tx.journal(id_):
+        if entry.state.owed and any(settles(it, entry.step) for it in reports):
+            tx.mark(id_, entry.n, EntryState.UNDONE, BY)
+    change(tx, lease, UndoBegun(ending=ending(reports), why=CAUSE), now)
+    return True
+
+
+def _tell(tx: Tx, lease: Lease, reports: Sequence[DeadmanReport], now: Moment) -> None:
+    for report in reports:
+        done = "deadman_restored" if report.verified else "deadman_failed"
+        tx.record(
+            Event(
+                type=done,
+                at=now.at,
+                actor=CAUSE,
+                subject=frozen({"lease": str(lease.id), "resource": lease.resource, "host": report.host}),
+                message="; ".join(report.failing)
+                or f"{report.host} is as it was, every engine seen to serve",
+                facts=frozen(
+                    {
+                        "cause": report.cause,
+                        "begun_at": report.begun_at,
+                        "ended_at": report.ended_at,
+                        "done": list(report.done),
+                    }
+                ),
+                priority=Priority.HIGH if report.verified else Priority.URGENT,
+                once=f"{done} {lease.id} {report.host} {report.ended_at}",
+            )
+        )
