@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import signal
 import socket
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final, Literal, Protocol
@@ -68,7 +68,10 @@ class Lock(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Daemon:
-    """Everything that one node runs. `announce` writes daemon.json, `retract` takes it away."""
+    """Everything that one node runs. `announce` writes daemon.json, `retract` takes it away.
+
+    `beside` are loops about other nodes, by name; `hang_up` ends the connections to them.
+    """
 
     engines: Engines
     watch: Watch
@@ -88,6 +91,8 @@ class Daemon:
     announce: Callable[[], None]
     retract: Callable[[], None]
     close: Callable[[], None]
+    beside: Mapping[str, Callable[[], Coroutine[object, object, None]]] = field(default_factory=dict)
+    hang_up: Callable[[], Coroutine[object, object, None]] | None = None
     bug: Callable[[BaseException], str]
     version: str
     listen: tuple[str, ...]
@@ -123,6 +128,7 @@ class Daemon:
         if self.history is not None:
             background.append(asyncio.create_task(self._named("history", self.history.run())))
         loops = [watching, asyncio.create_task(self._named("following the config", self.reload.follow()))]
+        loops += [asyncio.create_task(self._named(name, run())) for name, run in self.beside.items()]
         if self.keeper is not None:
             loops.append(asyncio.create_task(self._named("keeper", self.keeper.run())))
         stopping = asyncio.create_task(self.stop.wait())
@@ -131,6 +137,8 @@ class Daemon:
         for task in (*background, stopping):
             task.cancel()
         await asyncio.gather(*background, stopping, return_exceptions=True)
+        if self.hang_up is not None:
+            await self.hang_up()
         await self.store.close()
         self.close()
         return 0

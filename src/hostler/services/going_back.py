@@ -7,8 +7,10 @@ does not know is imported as stuck: held until a release puts it back. Nothing i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 
+from hostler.domain.errors import NodeOutdated, NodeUnreachable
 from hostler.domain.events import Event
 from hostler.domain.fleet import frozen
 from hostler.domain.lease import Abandoned, Interrupted, Lease, LeaseId, State, UndoBegun
@@ -23,22 +25,64 @@ WHY = "the schedule went back, and this is what its node remembers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoingBack:
-    """Looks before the first grant whether the nodes are ahead of the store."""
+    """Looks before the first grant whether the nodes are ahead of the store.
+
+    `here` are the hosts whose node is this daemon's own. `missing` have not reported since it went back.
+    """
 
     store: ScheduleStore
     nodes: Mapping[str, Node]
     clock: Clock
     ids: Ids
+    here: frozenset[str] = frozenset()
+    missing: set[str] = field(default_factory=set)
 
     async def epochs(self) -> Sequence[str]:
-        """The epochs that the nodes know: a new one sorts after them."""
-        memories = [await node.memory() for node in self.nodes.values()]
-        return [it.highest.epoch for it in memories if it.highest is not None]
+        """The epochs that the nodes know which are there: a new one sorts after them."""
+        memories = await self._memories(self.nodes)
+        return [it.highest.epoch for it in memories.values() if it.highest is not None]
 
     async def look(self) -> Sequence[Lease]:
-        """Compare; the leases that were imported as stuck. Refuses `schedule_unavailable`."""
-        memories = [await node.memory() for node in self.nodes.values()]
-        return await self.store.write(lambda tx: self._look(tx, memories))
+        """Compare with the nodes that are there; the leases that were imported as stuck.
+
+        One that is away is compared when it is back (`compare`), and nothing is granted on it before. Where
+        the store went back nothing at all is, until each has reported (LEASE-8). Refuses
+        `schedule_unavailable`.
+        """
+        memories = await self._memories(self.nodes)
+        before = await self.store.read(lambda tx: tx.meta().epoch)
+        stuck = await self.store.write(lambda tx: self._look(tx, tuple(memories.values())))
+        if await self.store.read(lambda tx: tx.meta().epoch) != before:
+            self.missing.update(self.nodes.keys() - memories.keys())
+        return stuck
+
+    async def compare(self, host: str, memory: NodeMemory) -> Sequence[Lease]:
+        """The same for one node that is back. What was imported as stuck. Refuses `schedule_unavailable`."""
+        before = await self.store.read(lambda tx: tx.meta().epoch)
+        stuck = await self.store.write(lambda tx: self._look(tx, (memory,)))
+        if await self.store.read(lambda tx: tx.meta().epoch) != before:
+            self.missing.update(it for it in self.nodes if it not in self.here)
+        self.missing.discard(host)
+        return stuck
+
+    def waive(self) -> None:
+        """Whoever has not reported need not: an operator began the schedule anew (LEASE-8)."""
+        self.missing.clear()
+
+    def blocks(self) -> NodeUnreachable | None:
+        """Why nothing is granted now; None: something may be."""
+        if not self.missing:
+            return None
+        why = "the schedule went back, and this node has not told what it knows (`hostler schedule recover`)"
+        return NodeUnreachable(host=", ".join(sorted(self.missing)), why=why)
+
+    async def _memories(self, nodes: Mapping[str, Node]) -> Mapping[str, NodeMemory]:
+        """What each of them knows; one that does not answer is left out."""
+        found = {}
+        for host, node in nodes.items():
+            with suppress(NodeUnreachable, NodeOutdated):
+                found[host] = await node.memory()
+        return found
 
     def _look(self, tx: Tx, memories: Sequence[NodeMemory]) -> Sequence[Lease]:
         meta = tx.meta()

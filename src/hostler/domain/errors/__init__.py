@@ -44,11 +44,14 @@ from hostler.domain.errors.changing import (
 )
 from hostler.domain.errors.leasing import (
     ActivationFailed,
+    AlreadyRestored,
+    ConfigDiffers,
     Fenced,
     JobNotFound,
     Lapsed,
     LeaseLost,
     LeaseNotFound,
+    NodeOutdated,
     NodeUnreachable,
     NotHead,
     ResourceNotFound,
@@ -76,7 +79,9 @@ from hostler.domain.errors.reaching import (
 __all__ = [
     "MIN_RETRY_S",
     "ActivationFailed",
+    "AlreadyRestored",
     "BoxReserved",
+    "ConfigDiffers",
     "CursorReset",
     "DaemonRuns",
     "DaemonUnreachable",
@@ -109,6 +114,7 @@ __all__ = [
     "ModelNotFound",
     "NoConfig",
     "NoKey",
+    "NodeOutdated",
     "NodeUnreachable",
     "NotFound",
     "NotHead",

@@ -207,7 +207,52 @@ class NodeUnreachable(Refusal):
     kind = Kind.UNREACHABLE
     code = "node_unreachable"
     message = "The node of {host} does not answer: {why}."
-    hint = "`hostler status` on that host says whether it runs."
+    hint = "`hostler nodes` shows since when; `hostler status` on {host} says whether its daemon runs."
 
     host: str
     why: str
+
+
+@dataclass(eq=False, kw_only=True)
+class NodeOutdated(Refusal):
+    """Two nodes whose API numbers are more than one apart (NODE-7)."""
+
+    kind = Kind.UNAVAILABLE
+    code = "node_outdated"
+    message = "{upgrade} must be upgraded: {here} speaks node API {ours}, {there} {theirs}."
+    hint = "Upgrade Hostler on {upgrade}; one number apart is fine."
+
+    upgrade: str
+    here: str
+    ours: int
+    there: str
+    theirs: int
+
+
+@dataclass(eq=False, kw_only=True)
+class ConfigDiffers(Refusal):
+    """A command or webhook that two configs define differently (CONF-6)."""
+
+    kind = Kind.CONFIG
+    code = "config_differs"
+    message = "{definition} is not the same in {file} on {host} and in {other}."
+    hint = "Every host of a fleet reads the same bytes: copy the file, then `hostler reload` on each."
+
+    definition: str
+    host: str
+    file: str
+    other: str = "the head's config"
+
+
+@dataclass(eq=False, kw_only=True)
+class AlreadyRestored(Refusal):
+    """A node that was cut off has put the lease back by itself (NODE-4, F16)."""
+
+    kind = Kind.CONFLICT
+    code = "already_restored"
+    message = "{host} has put the lease {lease} back by itself at {at}."
+    hint = "Nothing is left to do there; the head takes over its receipt."
+
+    host: str
+    lease: str
+    at: str
