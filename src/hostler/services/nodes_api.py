@@ -1,7 +1,7 @@
 """What the control API asks of nodes: this one's own work for its head, and the list of all for people.
 
-Decides the calls and nothing else. `services.node_door` implements the first; `services.contact` the second on
-a head, `services.neighbours` on every other node.
+Decides the calls and nothing else. `services.node_door` implements the first; the second is
+`services.contact` on a head, and `services.neighbours` on every other node.
 """
 
 from __future__ import annotations
