@@ -13,7 +13,9 @@ from hostler.adapters.store.memory import MemoryStore
 from hostler.bootstrap.ground import Ground, World
 from hostler.bootstrap.node import node_of
 from hostler.bootstrap.scheduling import Means, Scheduling, scheduling
+from hostler.domain.errors import InvalidRequest
 from hostler.domain.fleet import frozen
+from hostler.domain.values import shorten
 from hostler.services.contact import Contacts
 from hostler.services.definitions import Definitions
 from hostler.services.engines import Engines
@@ -128,11 +130,30 @@ def _head(ground: Ground, world: World, node: LocalNode, contacts: Contacts) -> 
             events=world.events,
             redact=ground.speech.redact,
             bug=ground.speech.bug,
-            note_process=node.register,
+            note_process=_noting(str(here), node, contacts),
             warn=_telling(world.vitals),
             here=frozenset({str(here)}),
         )
     )
+
+
+def _noting(
+    here: str, node: LocalNode, contacts: Contacts
+) -> Callable[[str | None, str, int, int], Coroutine[object, object, None]]:
+    """Tells the node of the host where a process runs that it works under a lease (JOB-5)."""
+
+    async def note(host: str | None, lease: str, pid: int, start_ticks: int) -> None:
+        if host is None or host == here:
+            await node.register(lease, pid, start_ticks)
+        elif host in contacts.far:
+            await contacts.far[host].register(lease, pid, start_ticks)
+        else:
+            known = ", ".join((here, *contacts.far))
+            raise InvalidRequest(
+                what=f"There is no host {shorten(host)!r}.", expected=f"Known are: {known}.", where="host"
+            )
+
+    return note
 
 
 def _telling(vitals: Vitals) -> Callable[[tuple[str, ...]], None]:

@@ -58,7 +58,7 @@ class Means:
     events: Events
     redact: Callable[[str], str]
     bug: Callable[[BaseException], str]
-    note_process: Callable[[str, int, int], Awaitable[None]]
+    note_process: Callable[[str | None, str, int, int], Awaitable[None]]
     warn: Callable[[tuple[str, ...]], None]
     here: frozenset[str] = frozenset()
 
