@@ -34,8 +34,8 @@ from hostler.services.schedule_needs import PutBack, Remembered, ScheduleStore, 
 from hostler.services.undoing import Undoing, Unrestored
 from hostler.wire.nodes import KeptView
 
-CUT_OFF_S: Final = 30.0
-"""A head asks every 5 s: after six missed times it is away."""
+CUT_OFF_S: Final = 20.0
+"""A head asks every 5 s: after four missed times it is away."""
 LOOK_S: Final = 1.0
 AGAIN_S: Final = 300.0
 """How long after a restore that failed it is tried again: nobody else can."""
