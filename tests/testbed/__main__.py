@@ -21,11 +21,11 @@ def said(it: Bed) -> str:
         env = " ".join(
             f"{key}={value}" for key, value in box.environment().items() if key.startswith(("HOSTLER", "XDG"))
         )
-        lines += [
-            f"{name} ({'the head, ' if name == 'crow' else ''}{address}:{PORT}), its daemon is pid"
-            f" {box.daemon.pid if box.daemon else '-'}:",
-            f"  env {env} {' '.join(it.cable.inside(name))} {sys.executable} -m hostler nodes",
-        ]
+        role = "the head, " if name == "crow" else ""
+        lines.append(
+            f"{name}: {role}{address}:{PORT}, its daemon is pid {box.daemon.pid if box.daemon else '-'}"
+        )
+        lines.append(f"  env {env} {' '.join(it.cable.inside(name))} {sys.executable} -m hostler nodes")
     space = it.cable.space("crow")
     head = f"HOSTLER_HEAD_URL=http://{HOSTS['crow']}:{PORT} HOSTLER_HEAD_API_KEY={KEY}"
     return "\n".join(

@@ -1,18 +1,19 @@
-"""Two network namespaces with a cable between them: two hosts that see only each other (needs iproute2, root)."""
+"""Two network namespaces with a cable between them: two hosts that see only each other (root, iproute2)."""
 
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import count
 from typing import Final
 
 import pytest
 
+_NUMBERS: Final = count()
 HOSTS: Final = {"crow": "10.99.0.1", "raven": "10.99.0.2"}
 LACKING: Final = "no network namespaces here (root and iproute2; .ci/run installs it)"
 
@@ -59,7 +60,7 @@ def cable() -> Iterator[Cable]:
     """Both hosts and their cable, gone at the end. Raises NoNamespaces."""
     if os.geteuid() != 0 or shutil.which("ip") is None:
         raise NoNamespaces("not root, or no ip command")
-    it = Cable(tag=f"h{secrets.token_hex(3)}")
+    it = Cable(tag=f"h{os.getpid()}x{next(_NUMBERS)}")
     made: list[str] = []
     try:
         for host in HOSTS:

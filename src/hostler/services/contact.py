@@ -29,6 +29,8 @@ from hostler.wire.nodes import NodeAnswer, NodeList, NodeView
 T = TypeVar("T")
 
 EVERY_S: Final = 5.0
+PATIENCE_S: Final = 30.0
+AGAIN_S: Final = 1.0
 SKEW_S: Final = 5.0
 """A wall clock that is so much off is told; nothing is decided by it (F18)."""
 
@@ -60,11 +62,18 @@ class Contact:
     why: str = "it has not been asked yet"
     answer: NodeAnswer | None = None
     skew_s: float | None = None
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def back(self, now: datetime) -> None:
+        """It answers."""
+        if not self.up:
+            self.up, self.since, self.why = True, now, ""
+        self.gone.clear()
 
     @property
     def seen(self) -> bool | None:
         """Whether it is there; None before it was asked for the first time."""
-        return self.up if self.up or self.told else None
+        return self.up and self.compared if self.up or self.told else None
 
     def lost(self, why: str, now: datetime) -> bool:
         """It does not answer; whether that is new."""
@@ -73,6 +82,7 @@ class Contact:
             self.since = now
         self.up = self.compared = False
         self.told, self.why = True, why
+        self.gone.set()
         return new
 
 
@@ -91,16 +101,16 @@ class KnownNode:
         await self._asked(self.far.preflight(operation))
 
     async def observe(self, operation: Operation) -> Found:
-        return await self._asked(self.far.observe(operation))
+        return await self._patient(lambda: self.far.observe(operation))
 
     async def perform(self, operation: Operation) -> None:
         await self._asked(self.far.perform(operation))
 
     async def verify(self, operation: Operation) -> str | None:
-        return await self._asked(self.far.verify(operation))
+        return await self._patient(lambda: self.far.verify(operation))
 
     async def end_processes(self, lease: str) -> Sequence[str]:
-        return await self._asked(self.far.end_processes(lease))
+        return await self._patient(lambda: self.far.end_processes(lease))
 
     async def memory(self) -> NodeMemory:
         return await self._asked(self.far.memory())
@@ -123,6 +133,35 @@ class KnownNode:
         """Whoever is away is told when it is back: nobody waits for it here."""
         if not self.contact.up and self.contact.told:
             raise NodeUnreachable(host=self.host, why=self.contact.why)
+
+    async def _patient(self, call: Callable[[], Awaitable[T]]) -> T:
+        """A look in the middle of a lease: a node that is away for a moment is waited for, 30 s and no more.
+
+        A daemon that restarts must not leave its lease stuck; a call that hangs ends when the node is lost.
+        """
+        ends = self.clock.elapsed() + PATIENCE_S
+        while True:
+            try:
+                self._there()
+                return await self._unless_lost(call())
+            except NodeUnreachable:
+                if self.clock.elapsed() >= ends:
+                    raise
+                await self.clock.sleep(AGAIN_S)
+
+    async def _unless_lost(self, call: Awaitable[T]) -> T:
+        """What it answers; refused as soon as the contact is lost."""
+        task = asyncio.ensure_future(self._asked(call))
+        lost = asyncio.ensure_future(self.contact.gone.wait())
+        try:
+            await asyncio.wait({task, lost}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            raise NodeUnreachable(host=self.host, why=self.contact.why)
+        finally:
+            lost.cancel()
+            task.cancel()
+            await asyncio.gather(task, lost, return_exceptions=True)
 
     async def _asked(self, call: Awaitable[T]) -> T:
         try:
@@ -191,8 +230,7 @@ class Contacts:
             contact.answer = answer
             at = parse_instant(answer.at)
             contact.skew_s = None if at is None else round((at - self.clock.now()).total_seconds(), 3)
-            if not contact.up:
-                contact.up, contact.since, contact.why = True, self.clock.now(), ""
+            contact.back(self.clock.now())
             if not contact.compared:
                 for hook in self.hooks:
                     await hook(host)
