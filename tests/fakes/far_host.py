@@ -81,6 +81,12 @@ class FarHost:
     far_config: Present
     head_config: Present
 
+    def as_crow(self, **keys: object) -> None:
+        """The head's config says this of the host from here on."""
+        fleet = self.head_config.fleet
+        crow = replace(fleet.hosts[CROW], **keys)  # type: ignore[arg-type]  # keys of a host, as a test gives them
+        self.head_config.fleet = replace(fleet, hosts=frozen({**fleet.hosts, CROW: crow}))
+
     async def settled(self) -> None:
         """What restores was begun has ended."""
         tasks = list(self.own.mind.running.values())

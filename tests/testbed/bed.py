@@ -362,6 +362,12 @@ class Bed:
         await asyncio.gather(*(box.start() for box in self.boxes.values()))
         await self.crow.sees("raven", up=True)
 
+    async def ready(self) -> None:
+        """Both daemons serve, and every resident is up: what is leased can be moved away."""
+        await self.start()
+        for name, box in (("crow-work", self.crow), ("crow-spare", self.crow), ("raven-work", self.raven)):
+            await box.is_state(name, "ready")
+
     async def tear_down(self) -> None:
         """End everything, each by its own pid."""
         for box in self.boxes.values():

@@ -9,7 +9,7 @@ import pytest
 from tests.fakes.fake_engine import eventually
 from tests.story.clocks import LIBRARIES, PACKAGE
 from tests.testbed.bed import Bed, Box
-from tests.testbed.test_two_hosts import holder, lease_is, taken
+from tests.testbed.telling import holder, lease_is, taken
 
 pytestmark = pytest.mark.slow
 LONG_S = 90.0
@@ -31,14 +31,13 @@ async def warns(box: Box, *words: str) -> None:
 
 
 async def test_it_puts_back_at_the_hard_end_and_the_head_takes_that_over(both: Bed) -> None:
-    """F15, NODE-4, LEASE-14: a node puts a lease back by itself, and the head frees it without doing so again."""
+    """F15, NODE-4, LEASE-14: a node puts a lease back by itself; the head frees it and does nothing again."""
     resource = both.part("reservations")["resources"]
     assert isinstance(resource, dict)
     resource["raven_box"]["ttl"] = {"default": "20s", "max": "25s", "warn": []}
     resource["pair"]["ttl"] = {"default": "20s", "max": "25s", "warn": []}
-    await both.start()
+    await both.ready()
     crow, raven = both.crow, both.raven
-    await raven.is_state("raven-work", "ready")
     async with crow.client() as client:
         anna, bert = (holder(crow, client, name) for name in ("anna", "bert"))
         await anna.active("raven_box", ttl_s=25.0)
@@ -63,10 +62,9 @@ async def test_it_puts_back_at_the_hard_end_and_the_head_takes_that_over(both: B
 
 
 async def test_a_lease_without_an_end_is_kept(both: Bed) -> None:
-    """NODE-4, LEASE-18: a node that is cut off keeps a lease without an end, says so, and nothing has changed."""
-    await both.start()
+    """NODE-4, LEASE-18: a node that is cut off keeps a lease without an end, and says so."""
+    await both.ready()
     crow, raven = both.crow, both.raven
-    await raven.is_state("raven-work", "ready")
     lease = await taken(crow, "raven_box", "--indefinite")
     both.cable.cut()
     await warns(raven, f"lease {lease}", "is kept until the head is back")
@@ -90,7 +88,7 @@ async def test_a_wall_clock_that_is_a_day_off(both: Bed) -> None:
         "FAKETIME": "+1d",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
     }
-    await both.start()
+    await both.ready()
     await raven.is_state("raven-work", "ready")
     row = await crow.node("raven")
     assert isinstance(row["skew_s"], float)
