@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self, cast
 
 import httpx2
+from starlette.applications import Starlette
 
 from hostler.adapters.nodes.remote import RemoteNode
 from hostler.adapters.store.memory import MemoryStore
@@ -73,6 +74,7 @@ class FarHost:
     parts: Parts
     own: OwnRestore
     door: NodeDoor
+    app: Starlette
     cable: Cable
     remote: RemoteNode
     restores: MemoryRecords
@@ -165,6 +167,7 @@ def far_host(parts: Parts, *actions: Action, api: int = 1, head_api: int = 1) ->
         parts=parts,
         own=own,
         door=door,
+        app=app,
         cable=cable,
         remote=remote,
         restores=restores,

@@ -55,7 +55,10 @@ def _pinned(pin: str) -> type[ssl.SSLObject]:
             certificate = self.getpeercert(binary_form=True)
             found = "" if certificate is None else pin_of(certificate)
             if not hmac.compare_digest(found, pin):
-                raise ssl.SSLCertVerificationError(1, f"its key is not the pinned one: {found or 'none'}")
+                why = f"its key is not the pinned one: {found or 'none'}"
+                error = ssl.SSLCertVerificationError(1, why)
+                error.verify_message = why
+                raise error
 
     return Pinned
 
