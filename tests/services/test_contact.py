@@ -12,11 +12,13 @@ import pytest
 from hostler.adapters.store.memory import MemoryStore
 from hostler.domain.errors import NodeOutdated, NodeUnreachable, StoreFull
 from hostler.domain.holding import Holding
-from hostler.domain.step import HoldHost, Operation
+from hostler.domain.journal import Entry
+from hostler.domain.lease import LeaseId, State
+from hostler.domain.step import FenceNumber, FoundHold, HoldHost, Operation
 from hostler.domain.values import rfc3339
 from hostler.services.contact import PATIENCE_S, Contacts
 from hostler.services.going_back import GoingBack
-from hostler.services.schedule_needs import NodeMemory
+from hostler.services.schedule_needs import NodeMemory, Remembered
 from hostler.wire.nodes import NodeAnswer
 from tests.fakes.clock import ManualClock, inline_threads, settle
 from tests.fakes.events import EventList
@@ -287,3 +289,42 @@ async def test_a_node_that_is_back_may_prove_it_too() -> None:
     assert refusal.host == "owl"
     back.waive()
     assert back.blocks() is None
+
+
+def remembered(host: str, *numbers: int, generation: int = 7) -> NodeMemory:
+    """A node that did these steps of a lease."""
+    entries = tuple(
+        Entry(lease=LEASE, n=n, step=HoldHost(host=f"{host}{n}"), found=FoundHold()) for n in numbers
+    )
+    fence = FenceNumber(epoch="zz", generation=generation)
+    lease = Remembered(
+        lease=LEASE, resource="pair", holder="ann", key="ops", fence=fence, covers=("pair",), entries=entries
+    )
+    return NodeMemory(highest=fence, leases=(lease,))
+
+
+async def test_a_lease_of_several_nodes_is_imported_whole() -> None:
+    """LEASE-8, LEASE-3: what several nodes did for one lease is one journal; gaps in it owe nothing."""
+    back, nodes = going_back("owl")
+    found = {"crow": remembered("crow", 1, 4), "raven": remembered("raven", 3)}
+    for name, memory in found.items():
+
+        async def tell(memory: NodeMemory = memory) -> NodeMemory:
+            return memory
+
+        nodes[name].memory = tell  # type: ignore[method-assign] # the node of this very test
+    (lease,) = await back.look()
+    assert lease.state is State.STUCK
+    journal = await back.store.read(lambda tx: tx.journal(LeaseId(LEASE)))
+    assert [(it.n, it.step.host, it.state.value) for it in journal] == [
+        (1, "crow1", "begun"),
+        (2, "raven3", "skipped"),
+        (3, "raven3", "begun"),
+        (4, "crow4", "begun"),
+    ]
+    (more,) = await back.compare("owl", remembered("owl", 2))
+    assert [it.host for it in more.plan] == ["crow1", "raven3", "raven3", "crow4", "owl2"]
+    journal = await back.store.read(lambda tx: tx.journal(LeaseId(LEASE)))
+    assert [it.n for it in journal] == [1, 2, 3, 4, 5]
+    assert list(await back.compare("owl", remembered("owl", 2))) == []
+    assert list(await back.compare("owl", remembered("owl", 2, generation=6))) == []

@@ -46,7 +46,8 @@ async def leased(hard_s: float | None = HARD_S) -> AsyncIterator[FarHost]:
         it = far_host(local.parts)
         tell = Teller(RemoteRig(it))
         await told(it, hard_s)
-        for n, step in enumerate(STEPS, start=1):
+        # Step 2 and 4 are another host's: a node knows what it did itself.
+        for n, step in zip((1, 3, 5, 6), STEPS, strict=True):
             found = await tell.see(step)
             operation = replace(tell.operation(step, id_=f"{LEASE}.7.{n}"), found=found)
             await tell.rig.wait(it.remote.perform(operation))
@@ -61,7 +62,7 @@ async def told(it: FarHost, hard_s: float | None) -> None:
     await it.remote.adopt(dict.fromkeys(THINGS, holding))
 
 
-def undo(n: int = 4) -> Operation:
+def undo(n: int = 6) -> Operation:
     """The head's own undo of a step."""
     return Operation(
         id=f"{LEASE}.7.u{n}.99",

@@ -34,13 +34,13 @@ async def test_it_puts_back_at_the_hard_end_and_the_head_takes_that_over(both: B
     """F15, NODE-4, LEASE-14: a node puts a lease back by itself; the head frees it and does nothing again."""
     resource = both.part("reservations")["resources"]
     assert isinstance(resource, dict)
-    resource["raven_box"]["ttl"] = {"default": "20s", "max": "25s", "warn": []}
-    resource["pair"]["ttl"] = {"default": "20s", "max": "25s", "warn": []}
+    resource["raven_box"]["ttl"] = {"default": "45s", "max": "45s", "warn": []}
+    resource["pair"]["ttl"] = {"default": "45s", "max": "45s", "warn": []}
     await both.ready()
     crow, raven = both.crow, both.raven
     async with crow.client() as client:
         anna, bert = (holder(crow, client, name) for name in ("anna", "bert"))
-        await anna.active("raven_box", ttl_s=25.0)
+        await anna.active("raven_box", ttl_s=45.0)
         both.cable.cut()
         await bert.reserve("raven_box", detached_s=3600.0)
         await warns(raven, f"lease {anna.id} (raven_box, anna) is put back here at", "resume raven-work")

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hostler.domain.errors import NodeOutdated, NodeUnreachable
 from hostler.domain.events import Event
 from hostler.domain.fleet import frozen
+from hostler.domain.journal import Entry, whole
 from hostler.domain.lease import Abandoned, Interrupted, Lease, LeaseId, State, UndoBegun
 from hostler.domain.lease_machine import opened
 from hostler.domain.values import Priority
-from hostler.services.lease_changes import change, recorded
+from hostler.services.lease_changes import change, known, recorded
 from hostler.services.needs import Clock, Ids
 from hostler.services.schedule_needs import Node, NodeMemory, Remembered, ScheduleStore, Tx
 
@@ -86,8 +87,8 @@ class GoingBack:
 
     def _look(self, tx: Tx, memories: Sequence[NodeMemory]) -> Sequence[Lease]:
         meta = tx.meta()
-        known = [it.highest for it in memories if it.highest is not None]
-        ahead = [it for it in known if it.order > (meta.epoch, meta.generation)]
+        told = [it.highest for it in memories if it.highest is not None]
+        ahead = [it for it in told if it.order > (meta.epoch, meta.generation)]
         if ahead:
             highest = max(ahead, key=lambda it: it.order)
             epoch = later(self.ids.new, max(meta.epoch, highest.epoch))
@@ -101,12 +102,36 @@ class GoingBack:
                     priority=Priority.URGENT,
                 )
             )
-        return [self._imported(tx, it) for memory in memories for it in memory.leases if self._lost(tx, it)]
+        return [
+            self._imported(tx, it) if self._lost(tx, it) else self._added(tx, it)
+            for it in merged(memories)
+            if self._lost(tx, it) or self._lacks(tx, it)
+        ]
+
+    def _lacks(self, tx: Tx, it: Remembered) -> bool:
+        """Whether it was imported from another node, and this one did more for it."""
+        lease = tx.lease(LeaseId(it.lease))
+        if lease is None or lease.state is not State.STUCK or lease.cause != WHY or lease.fence != it.fence:
+            return False
+        return bool(self._more(tx, it))
+
+    def _more(self, tx: Tx, it: Remembered) -> list[Entry]:
+        """What this node did that the journal does not have. Its own number there is another one."""
+        steps = [entry.step for entry in tx.journal(LeaseId(it.lease))]
+        return [entry for entry in it.entries if entry.step not in steps]
+
+    def _added(self, tx: Tx, it: Remembered) -> Lease:
+        """The lease with what a node that came later did for it."""
+        lease, more = known(tx, it.lease), self._more(tx, it)
+        for n, entry in enumerate(more, start=len(tx.journal(lease.id)) + 1):
+            tx.begin(replace(entry, n=n))
+            tx.mark(lease.id, n, entry.state, entry.note)
+        return tx.put(replace(lease, plan=(*lease.plan, *(entry.step for entry in more))))
 
     def _lost(self, tx: Tx, it: Remembered) -> bool:
         """Whether the store does not know the lease as one that holds: it never did, or not yet."""
-        known = tx.lease(LeaseId(it.lease))
-        return known is None or known.state.waits
+        lease = tx.lease(LeaseId(it.lease))
+        return lease is None or lease.state.waits
 
     def _imported(self, tx: Tx, it: Remembered) -> Lease:
         """The lease as the node remembers it, stuck; whoever has its resources in the old store is over."""
@@ -115,7 +140,7 @@ class GoingBack:
             other = tx.holder(cover)
             if other is not None:
                 self._outlived(tx, other)
-        before = tx.lease(LeaseId(it.lease))
+        before, entries = tx.lease(LeaseId(it.lease)), whole(it.entries)
         lease = Lease(
             id=LeaseId(it.lease),
             resource=it.resource,
@@ -130,11 +155,11 @@ class GoingBack:
             created=now,
             ttl_s=None,
             fence=it.fence,
-            plan=tuple(entry.step for entry in it.entries),
+            plan=tuple(entry.step for entry in entries),
         )
         put = recorded(tx, opened(tx.put(lease), now)).lease
         if not tx.journal(put.id):
-            for entry in it.entries:
+            for entry in entries:
                 tx.begin(entry)
                 tx.mark(put.id, entry.n, entry.state, entry.note)
         return change(tx, put, Interrupted(why=WHY), now).lease
@@ -153,3 +178,16 @@ def later(new: Callable[[str], str], highest: str) -> str:
     """A fresh epoch that sorts after `highest`, whatever the clock says."""
     fresh = new("ep")
     return fresh if fresh > highest else f"{highest}_{fresh.partition('_')[2]}"
+
+
+def merged(memories: Sequence[NodeMemory]) -> Sequence[Remembered]:
+    """Each lease once, with what every node did for it (LEASE-3); of two grants of it the later one."""
+    found: dict[str, Remembered] = {}
+    for it in (lease for memory in memories for lease in memory.leases):
+        other = found.get(it.lease)
+        if other is None or other.fence.order < it.fence.order:
+            found[it.lease] = it
+        elif other.fence == it.fence:
+            entries = {entry.n: entry for entry in (*other.entries, *it.entries)}
+            found[it.lease] = replace(other, entries=tuple(entries[n] for n in sorted(entries)))
+    return tuple(found.values())

@@ -18,7 +18,7 @@ from hostler.domain.fence import under_s
 from hostler.domain.fleet import frozen
 from hostler.domain.hold import parse_instant
 from hostler.domain.holding import Holding
-from hostler.domain.journal import owed
+from hostler.domain.journal import owed, whole
 from hostler.domain.lease import Lease, LeaseId, State
 from hostler.domain.moment import Moment, left, passed, shown
 from hostler.domain.plan import text
@@ -337,7 +337,7 @@ def _journal(tx: Tx, found: Remembered, now: Moment) -> Lease:
             plan=tuple(entry.step for entry in found.entries),
         )
     )
-    for entry in found.entries:
+    for entry in whole(found.entries):
         tx.begin(entry)
         tx.mark(lease.id, entry.n, entry.state, entry.note)
     return lease
