@@ -12,7 +12,7 @@ FAST := not slow and not cases
 WORKERS ?= 2
 MINUTES ?= 20
 
-.PHONY: help install demo test check style types layers sizes docs docs-check coverage slow machine cases bench lock clean
+.PHONY: help install demo testbed test check style types layers sizes docs docs-check coverage slow machine cases bench lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
@@ -38,6 +38,9 @@ demo: install ## the whole story with real engines, about 15 s after the install
 
 bench: install ## the gateway beside nginx; ARGS=schedule: leases, jobs and the feed beside bare SQLite
 	@$(PY) -m bench $(ARGS)
+
+testbed: install ## two hosts in network namespaces, until Ctrl-C (root, iproute2)
+	@$(PY) -m tests.testbed
 
 cases: install ## inputs of others, when their folder is there (HOSTLER_CASES, else ../shared/cases)
 	@folder="$${HOSTLER_CASES:-../shared/cases}"; \

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import signal
 import socket
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final, Literal, Protocol
@@ -72,6 +72,7 @@ class Daemon:
 
     `ready` tells who started the daemon that it serves.
     `restore` puts back what a window left when neither its daemon nor its deadman is there any more (WIN-11).
+    `beside` are loops about other nodes, by name; `hang_up` ends the connections to them.
     """
 
     engines: Engines
@@ -94,6 +95,8 @@ class Daemon:
     retract: Callable[[], None]
     restore: Callable[[], Coroutine[object, object, None]] | None = None
     close: Callable[[], None]
+    beside: Mapping[str, Callable[[], Coroutine[object, object, None]]] = field(default_factory=dict)
+    hang_up: Callable[[], Coroutine[object, object, None]] | None = None
     bug: Callable[[BaseException], str]
     version: str
     listen: tuple[str, ...]
@@ -132,6 +135,7 @@ class Daemon:
         if self.history is not None:
             background.append(asyncio.create_task(self._named("history", self.history.run())))
         loops = [watching, asyncio.create_task(self._named("following the config", self.reload.follow()))]
+        loops += [asyncio.create_task(self._named(name, run())) for name, run in self.beside.items()]
         if self.keeper is not None:
             loops.append(asyncio.create_task(self._named("keeper", self.keeper.run())))
         stopping = asyncio.create_task(self.stop.wait())
@@ -140,6 +144,8 @@ class Daemon:
         for task in (*background, stopping):
             task.cancel()
         await asyncio.gather(*background, stopping, return_exceptions=True)
+        if self.hang_up is not None:
+            await self.hang_up()
         await self.store.close()
         self.close()
         return 0

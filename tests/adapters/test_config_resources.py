@@ -74,6 +74,7 @@ def test_a_resource_of_every_key(tmp_path: Path) -> None:
                 undo=("fans", "auto"),
                 check=("fans", "is-full"),
                 timeout_s=5.0,
+                definition="r/5",
             ),
             Action(
                 verb="webhook",
@@ -81,6 +82,7 @@ def test_a_resource_of_every_key(tmp_path: Path) -> None:
                 host=CROW,
                 undo_url="https://board.example.net/free",
                 timeout_s=2.0,
+                definition="r/6",
             ),
         ),
         ttl_s=7200.0,

@@ -23,6 +23,7 @@ EDGE = frozenset(
         "GenerateJsonSchema",
         "Handler",
         "Formatter",
+        "SSLObject",
     }
 )
 ROOTS = re.compile(r"(Protocol|Enum|Flag|Exception|Error)$")

@@ -118,7 +118,7 @@ class FakeNode:
         self.held: Mapping[str, Holding] = {}
         self.fence: Fence | None = None
         self.remembered: tuple[Remembered, ...] = ()
-        self.restored: tuple[DeadmanReport, ...] = ()
+        self.reports: tuple[DeadmanReport, ...] = ()
         self.processes: dict[str, list[str]] = {}
         self.stubborn: list[str] = []
         self.between: Callable[[], None] = _nothing
@@ -194,9 +194,9 @@ class FakeNode:
     async def memory(self) -> NodeMemory:
         highest = max(self.highest.values(), default=None)
         if highest is None:
-            return NodeMemory(leases=self.remembered, restored=self.restored)
+            return NodeMemory(leases=self.remembered, reports=self.reports)
         number = FenceNumber(epoch=highest[0], generation=highest[1])
-        return NodeMemory(highest=number, leases=self.remembered, restored=self.restored)
+        return NodeMemory(highest=number, leases=self.remembered, reports=self.reports)
 
     async def raise_fence(self, fence: Fence | None) -> None:
         self.fence = fence

@@ -160,7 +160,7 @@ def join(
         bugs.append(error)
         return f"bug_{len(bugs)}"
 
-    async def note(lease: str, pid: int, ticks: int) -> None:
+    async def note(host: str | None, lease: str, pid: int, ticks: int) -> None:
         processes.append((lease, pid, ticks))
 
     parts = scheduling(

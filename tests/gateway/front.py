@@ -169,6 +169,7 @@ URLS = {
     "embed": "http://127.0.0.1:8103",
     "cloud": "http://cloud.example.net/v1",
     "spare": "http://spare.example.net/base",
+    "raven": "http://raven.test:7070",
 }
 
 

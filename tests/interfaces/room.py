@@ -55,6 +55,7 @@ from hostler.services.stopping import Stopping
 from hostler.services.suspensions import Suspensions
 from tests.fakes.clock import ManualClock
 from tests.fakes.driver import FakeDriver
+from tests.fakes.far_nodes import NoNode, NoNodes
 from tests.fakes.ids import CountingIds
 from tests.fakes.listeners import FakeListeners, watch_of
 from tests.fakes.reloading import reload_in
@@ -264,6 +265,8 @@ def controls(
         jobs=FakeJobs(),
         history=FakeHistory(),
         care=FakeCare(),
+        node=NoNode(),
+        nodes=NoNodes(),
         reload=reload_in(engines, routes, ring_, launch=lambda it: lane(it).launch, browsers=browsers),
         ports=watch_of(engines.lanes, FakeListeners()),
     )

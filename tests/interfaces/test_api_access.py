@@ -68,8 +68,12 @@ async def test_loopback_without_keys_is_open_for_reading_and_asking(box: Room, n
 
 
 def test_what_may_hold_words_of_others_is_not_open() -> None:
-    """API-4: of all that can be read, log lines and requests under way are what nobody sees without a key."""
-    closed = {it.path for it in ENDPOINTS if not it.changes and it.scope not in (None, *OPEN)}
+    """API-4: of all that can be read, nobody sees log lines, requests or a node's own without a key."""
+    closed = {
+        it.path
+        for it in ENDPOINTS
+        if not it.changes and it.scope not in (None, *OPEN) and it.scope is not Scope.NODE
+    }
     assert closed == {"/v1/hostler/engines/{engine}/logs", "/v1/hostler/requests"}
 
 

@@ -10,9 +10,11 @@ from itertools import count
 from typing import Protocol, TypeVar
 
 from hostler.domain.fleet import EngineTarget, Plain, Route, UpstreamTarget, frozen
+from hostler.domain.resource import Action
 from hostler.domain.step import FenceNumber, Found, FoundHold, Operation, Step, Undo
-from hostler.domain.values import EngineId, RouteName
+from hostler.domain.values import EngineId, HostName, RouteName
 from hostler.services.schedule_needs import Node
+from tests.fakes.far_host import FarHost, far_host
 from tests.fakes.node import FakeEngine, FakeNode, FakeRoute
 from tests.fakes.node import World as FakeWorld
 from tests.fakes.node_parts import Parts, parts, with_routes
@@ -20,6 +22,22 @@ from tests.fakes.world import engine, world
 
 T = TypeVar("T")
 HOST = "crow"
+POWER = Action(
+    verb="exec",
+    host=HostName(HOST),
+    argv=("make", "power"),
+    undo=("unmake", "power"),
+    check=("is", "power"),
+    definition="box/1",
+)
+HOOK = Action(
+    verb="webhook",
+    host=HostName(HOST),
+    target="https://example.net/hook",
+    undo_url="https://example.net/hook/free",
+    timeout_s=10.0,
+    definition="box/2",
+)
 LEASE = "lease_1"
 OTHER = "lease_2"
 
@@ -79,6 +97,29 @@ class LocalRig:
 
 
 @dataclass(slots=True)
+class RemoteRig:
+    """A host's node as its head has it: over its node API, in memory."""
+
+    far: FarHost
+
+    @property
+    def node(self) -> Node:
+        return self.far.remote
+
+    async def wait(self, call: Awaitable[T]) -> T:
+        return await LocalRig(self.far.parts).wait(call)
+
+    async def suspended_by_ann(self, name: str) -> None:
+        await LocalRig(self.far.parts).suspended_by_ann(name)
+
+    def revived(self, name: str, revival: str) -> None:
+        LocalRig(self.far.parts).revived(name, revival)
+
+    def held_by_bench(self) -> None:
+        LocalRig(self.far.parts).held_by_bench()
+
+
+@dataclass(slots=True)
 class FakeRig:
     """The fake that the tests of the runner use."""
 
@@ -109,6 +150,13 @@ async def local_rig() -> AsyncIterator[LocalRig]:
         it = with_routes(base, chat=chat, bare=bare)
         await it.up("big")
         yield LocalRig(parts(it))
+
+
+@asynccontextmanager
+async def remote_rig() -> AsyncIterator[RemoteRig]:
+    """The same host, reached through its node API."""
+    async with local_rig() as local:
+        yield RemoteRig(far_host(local.parts, POWER, HOOK))
 
 
 def fake_rig() -> FakeRig:

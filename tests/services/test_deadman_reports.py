@@ -60,7 +60,7 @@ def restored(house: House, report: DeadmanReport = DONE) -> None:
     if report.verified:
         engines["big"].up, engines["big"].suspended_by = True, set()
         house.node.world.hold = FoundHold()
-    house.node.restored = (report,)
+    house.node.reports = (report,)
     house.node.log.clear()
 
 
@@ -161,7 +161,7 @@ async def test_without_a_receipt_of_every_host_nothing_ends() -> None:
     house.nodes = {"crow": house.node, "raven": Cut("raven", world())}
     await look(house, replace(reports, nodes=house.nodes))
     assert (await house.lease()).state is State.ACTIVE
-    raven.restored = (replace(DONE, host="raven"),)
+    raven.reports = (replace(DONE, host="raven"),)
     await look(house, reports)
     assert (await house.lease()).state is State.EXPIRED
 

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from hostler.domain.errors import BoxReserved, Kind, Refusal, StaleGeneration
+from hostler.domain.plan import command, webhook
 from hostler.domain.step import (
     ArmDeadman,
-    CallWebhook,
     DisarmDeadman,
     DrainEngine,
     EndDrain,
@@ -21,15 +21,24 @@ from hostler.domain.step import (
     PointRoute,
     RemoveHold,
     ResumeEngine,
-    RunCommand,
     StartEngine,
     Step,
     StopEngine,
     SuspendEngine,
-    UndoCommand,
-    UndoWebhook,
 )
-from tests.services.node_conformance import HOST, LEASE, OTHER, Rig, Teller, fake_rig, local_rig
+from hostler.domain.undo import undo_of_command, undo_of_webhook
+from tests.services.node_conformance import (
+    HOOK,
+    HOST,
+    LEASE,
+    OTHER,
+    POWER,
+    Rig,
+    Teller,
+    fake_rig,
+    local_rig,
+    remote_rig,
+)
 
 HOLD, UNHOLD = HoldHost(host=HOST), RemoveHold(host=HOST)
 AWAY = PointRoute(host=HOST, route="chat", profile="away")
@@ -38,9 +47,13 @@ SUSPEND = SuspendEngine(host=HOST, engine="big")
 RESUME = ResumeEngine(host=HOST, engine="big", start=True)
 
 
-@pytest.fixture(params=["local", "fake"])
+@pytest.fixture(params=["local", "fake", "remote"])
 async def rig(request: pytest.FixtureRequest) -> AsyncIterator[Rig]:
     """Each implementation in turn."""
+    if request.param == "remote":
+        async with remote_rig() as far:
+            yield far
+        return
     if request.param == "fake":
         yield fake_rig()
         return
@@ -193,21 +206,25 @@ async def test_what_is_so_already_is_no_fault(tell: Teller) -> None:
 
 async def test_a_command_with_a_check(tell: Teller) -> None:
     """LEASE-2: a command's check says what is found, and its undo has it say the other thing."""
-    do = RunCommand(host=HOST, argv=("make", "power"), undo=("unmake", "power"), check=("is", "power"))
+    do = command(POWER)
+    undo = undo_of_command(do)
+    assert undo is not None
     assert await tell.see(do) == FoundCommand(already=False)
     await tell.ask(do)
     await tell.do(do)
     assert await tell.see(do) == FoundCommand(already=True)
-    await tell.do(UndoCommand(host=HOST, argv=("unmake", "power"), check=("is", "power")))
+    await tell.do(undo)
     assert await tell.see(do) == FoundCommand(already=False)
 
 
 async def test_nothing_is_seen_of_a_webhook(tell: Teller) -> None:
     """LEASE-2: of a webhook nothing can be seen, before and after it was called."""
-    do = CallWebhook(host=HOST, url="https://example.net/hook", undo="https://example.net/hook/free")
+    do = webhook(HOOK)
+    undo = undo_of_webhook(do)
+    assert undo is not None
     await tell.ask(do)
     await tell.do(do)
-    await tell.do(UndoWebhook(host=HOST, url="https://example.net/hook/free"))
+    await tell.do(undo)
     assert await tell.see(do) == FoundNothing()
 
 

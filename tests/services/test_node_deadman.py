@@ -313,13 +313,13 @@ async def test_a_report_is_taken_up(it: Parts, deadmen: FakeDeadmen, tell: Telle
     await it.world.driver.start(lane.launch)
     it.world.lane("cold").owed = True
     deadmen.change(LEASE, alive=False, report=REPORT)
-    assert (await it.node.memory()).restored == ()
+    assert (await it.node.memory()).reports == ()
     await tell.rig.wait(it.node.deadman.tick())
     assert (lane.state, lane.suspended_by) == (State.READY, ())
     assert not it.world.lane("cold").owed
-    assert (await it.node.memory()).restored == (REPORT,)
+    assert (await it.node.memory()).reports == (REPORT,)
     await undo(tell, DISARM)
-    assert (await it.node.memory()).restored == ()
+    assert (await it.node.memory()).reports == ()
 
 
 async def test_with_both_dead_it_restores_before_it_begins(

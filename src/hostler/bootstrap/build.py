@@ -5,7 +5,6 @@ Decides nothing else. Everything here is built inside the running loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
@@ -29,11 +28,10 @@ from hostler.adapters.store.sqlite import SqliteStore
 from hostler.bootstrap.control import Services, control_of
 from hostler.bootstrap.engines import EngineConnections, drivers_of, lanes_of
 from hostler.bootstrap.ground import Ground, World
-from hostler.bootstrap.node import node_of
+from hostler.bootstrap.nodes import Nodes, nodes_of
 from hostler.bootstrap.place import announcing, is_control, machine_names, retracting
 from hostler.bootstrap.ports import taken_ports
 from hostler.bootstrap.reloading import Swapped, reload_of
-from hostler.bootstrap.scheduling import Means, Scheduling, scheduling
 from hostler.bootstrap.speech import LoggedEvents
 from hostler.daemon import Daemon
 from hostler.domain.fleet import Secret
@@ -87,12 +85,11 @@ def build(ground: Ground) -> Daemon:
         current=routes.load(ground.fleet, world.files),
         guard=guard,
     )
-    node = _node(ground, world, engines, table, holds, writer)
-    head = _head(ground, world, node)
+    nodes = nodes_of(ground, world, engines, table, holds, writer)
     status = _status(ground, world, engines, table, requests, holds)
     history = _history(ground, world)
     observer = Observer(meters=world.meters, clock=world.clock, events=world.events)
-    watch = _watch(ground, world, engines, holds, node)
+    watch = _watch(ground, world, engines, holds, nodes.node)
     swapped = Swapped(
         engines=engines,
         routes=table,
@@ -109,15 +106,17 @@ def build(ground: Ground) -> Daemon:
         holds=holds,
         status=status,
         history=history,
-        head=head,
+        head=nodes.head,
         observer=observer,
         browsers=swapped.browsers,
         reload=reload,
+        door=nodes.door,
+        nodes=nodes.listed,
     )
-    return _daemon(ground, world, made, watch, node)
+    return _daemon(ground, world, made, watch, nodes)
 
 
-def _daemon(ground: Ground, world: World, made: Services, watch: Watch, node: LocalNode) -> Daemon:
+def _daemon(ground: Ground, world: World, made: Services, watch: Watch, nodes: Nodes) -> Daemon:
     """The daemon around its services, its gateway in front."""
     control = control_of(ground, world, made)
     gateway = _gateway(ground, world, control, made.observer)
@@ -132,40 +131,24 @@ def _daemon(ground: Ground, world: World, made: Services, watch: Watch, node: Lo
         feed=control.feed,
         requests=made.requests,
         store=world.store,
-        server=make_server(gateway, is_control=is_control),
+        server=make_server(gateway, is_control=is_control, tls=ground.fleet.node.tls),
         sockets=ground.sockets,
         lock=ground.lock,
         clock=world.clock,
         vitals=world.vitals,
-        announce=announcing(world.files, ground.paths, ground.listen),
+        announce=announcing(world.files, ground.paths, ground.listen, ground.fleet.node.tls),
         ready=lambda: tell_ready(ground.env),
         retract=retracting(ground.paths),
-        restore=node.deadman.begin,
+        restore=nodes.node.deadman.begin,
         close=world.upstream.close,
+        beside=nodes.loops,
+        hang_up=nodes.hang_up,
         bug=ground.speech.bug,
         version=__version__,
         listen=ground.listen,
         on_exit=ground.fleet.node.on_exit,
         shutdown_s=ground.fleet.node.shutdown_s,
     )
-
-
-def _node(
-    ground: Ground, world: World, engines: Engines, table: Routes, holds: Holds, writer: HoldWriter
-) -> LocalNode:
-    """This host as a node of the schedule, with what it knew before this start."""
-    node, told = node_of(
-        engines=engines,
-        routes=table,
-        holds=holds,
-        hold_writer=writer,
-        files=world.files,
-        events=world.events,
-        state_dir=ground.paths.state_dir,
-        env=ground.env,
-    )
-    world.vitals.warnings = (*world.vitals.warnings, *told)
-    return node
 
 
 def _history(ground: Ground, world: World) -> History:
@@ -224,35 +207,6 @@ def _holds(ground: Ground, world: World) -> tuple[Holds, HoldWriter, HoldFile]:
         events=world.events,
     )
     return holds, HoldWriter(reader=reader, mode=ground.fleet.node.hold_mode), reader
-
-
-def _telling(vitals: Vitals) -> Callable[[tuple[str, ...]], None]:
-    """Where the keeper leaves what people should know of leases."""
-
-    def warn(told: tuple[str, ...]) -> None:
-        vitals.leases = told
-
-    return warn
-
-
-def _head(ground: Ground, world: World, node: LocalNode) -> Scheduling | None:
-    """The schedule, where this host owns it (R2)."""
-    if ground.fleet.here not in ground.fleet.head:
-        return None
-    return scheduling(
-        Means(
-            config=world.config,
-            store=world.store,
-            nodes={ground.fleet.here: node},
-            clock=world.clock,
-            ids=world.ids,
-            events=world.events,
-            redact=ground.speech.redact,
-            bug=ground.speech.bug,
-            note_process=node.register,
-            warn=_telling(world.vitals),
-        )
-    )
 
 
 def _lanes(ground: Ground, world: World) -> Lanes:

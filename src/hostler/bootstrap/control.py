@@ -15,6 +15,8 @@ from hostler.services.engines import Engines
 from hostler.services.feed import Feed
 from hostler.services.history import History
 from hostler.services.holds import Holds
+from hostler.services.node_door import NodeDoor
+from hostler.services.nodes_api import NodesApi
 from hostler.services.observe import Observer
 from hostler.services.reload import Reload
 from hostler.services.requests import Requests
@@ -36,6 +38,8 @@ class Services:
     observer: Observer
     browsers: BrowserGuard
     reload: Reload
+    door: NodeDoor
+    nodes: NodesApi
 
 
 def control_of(ground: Ground, world: World, made: Services) -> Control:
@@ -65,4 +69,6 @@ def control_of(ground: Ground, world: World, made: Services) -> Control:
         care=head.care(world.store) if head is not None else elsewhere,
         browsers=made.browsers,
         reload=made.reload,
+        node=made.door,
+        nodes=made.nodes,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import ssl
 from collections.abc import Callable
 from typing import Final
 
@@ -12,7 +13,9 @@ from hostler.adapters.config.paths import Paths
 from hostler.adapters.daemon_file import DAEMON
 from hostler.adapters.host.process_table import read
 from hostler.adapters.state_files import DirectoryStateFiles
-from hostler.domain.errors import NotListening
+from hostler.domain.errors import InvalidConfig, NotListening
+from hostler.domain.fleet import Tls
+from hostler.wire.pinning import pin_of_file
 
 BACKLOG: Final = 2048
 _INFERENCE: Final = ("/v1/chat/", "/v1/completions", "/v1/embeddings", "/v1/models", "/llm/v1/", "/upstream/")
@@ -47,22 +50,42 @@ def bound(sock: socket.socket) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def reached(listen: str) -> str:
+def reached(listen: str, *, tls: bool = False) -> str:
     """The URL under which this machine reaches an address that is listened on."""
     host, _, port = listen.rpartition(":")
     local = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)  # noqa: S104 - compared, not bound
-    return f"http://{local}:{port}"
+    return f"http{'s' if tls else ''}://{local}:{port}"
 
 
-def announcing(files: DirectoryStateFiles, paths: Paths, listen: tuple[str, ...]) -> Callable[[], None]:
-    """Writes daemon.json: where commands find this daemon, and which hold it reads (HOLD-1)."""
+def check_tls(tls: Tls | None, file: str) -> None:
+    """Refuses `invalid_config` for a certificate or key that cannot be served: before anything listens."""
+    if tls is None:
+        return
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(tls.cert, tls.key)
+        pin_of_file(tls.cert)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        problem = f"{file}: node.tls: {tls.cert} with {tls.key} cannot be used: {why}"
+        raise InvalidConfig(file=file, count=1, problems=(problem,)) from error
+
+
+def announcing(
+    files: DirectoryStateFiles, paths: Paths, listen: tuple[str, ...], tls: Tls | None = None
+) -> Callable[[], None]:
+    """Writes daemon.json: where commands find this daemon, and which hold it reads (HOLD-1).
+
+    With TLS also the pin of its own certificate: that names another address than loopback.
+    """
     process = read(os.getpid())
+    pin = {} if tls is None else {"tls_pin": pin_of_file(tls.cert)}
 
     def announce() -> None:
         files.save(
             DAEMON,
             {
-                "url": reached(listen[0]),
+                "url": reached(listen[0], tls=tls is not None),
+                **pin,
                 "hold_path": str(paths.hold_path),
                 "pid": os.getpid(),
                 "start_ticks": process.start_ticks if process is not None else 0,

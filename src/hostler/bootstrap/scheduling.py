@@ -24,6 +24,7 @@ from hostler.services.needs import Clock, Events, Ids
 from hostler.services.present import Present
 from hostler.services.promotion import Promotion
 from hostler.services.reserving import Reserving
+from hostler.services.returning import Returning
 from hostler.services.runner import Runner
 from hostler.services.schedule import Schedule
 from hostler.services.schedule_needs import Node, ScheduleStore, Tx
@@ -43,11 +44,12 @@ class Scheduling:
     snapshot: Snapshot
     waiters: Waiters
     care: Callable[[KeptStore], StoreCare]
+    returning: Returning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Means:
-    """What a schedule is built on. `nodes` by host; `bug` logs an exception and returns its id."""
+    """What a schedule is built on. `nodes` by host, `here` those of this daemon; `bug` logs an exception."""
 
     config: Present
     store: ScheduleStore
@@ -57,8 +59,9 @@ class Means:
     events: Events
     redact: Callable[[str], str]
     bug: Callable[[BaseException], str]
-    note_process: Callable[[str, int, int], Awaitable[None]]
+    note_process: Callable[[str | None, str, int, int], Awaitable[None]]
     warn: Callable[[tuple[str, ...]], None]
+    here: frozenset[str] = frozenset()
 
 
 def scheduling(means: Means) -> Scheduling:
@@ -66,7 +69,8 @@ def scheduling(means: Means) -> Scheduling:
     clean = cleaning(means.redact)
     config, store, clock = means.config, means.store, means.clock
     waiters = Waiters(clock=clock)
-    promotion = Promotion(config=config, store=store, nodes=means.nodes, clock=clock)
+    back = GoingBack(store=store, nodes=means.nodes, clock=clock, ids=means.ids, here=means.here)
+    promotion = Promotion(config=config, store=store, nodes=means.nodes, clock=clock, blocked=back.blocks)
     requests = LeaseRequests(config=config, promotion=promotion, clock=clock, clean=clean)
     holders = Holders(store=store, nodes=means.nodes, clock=clock)
     jobs = _jobs(means, requests)
@@ -76,7 +80,7 @@ def scheduling(means: Means) -> Scheduling:
         config=config,
         store=store,
         holders=holders,
-        back=GoingBack(store=store, nodes=means.nodes, clock=clock, ids=means.ids),
+        back=back,
         promotion=promotion,
         requests=requests,
         fences=fences,
@@ -90,20 +94,8 @@ def scheduling(means: Means) -> Scheduling:
         warn=means.warn,
     )
     store.listen(keeper.hear)
-    schedule = Schedule(
-        config=config,
-        store=store,
-        promotion=promotion,
-        reserving=_reserving(means, promotion),
-        requests=requests,
-        fences=fences,
-        workshop=workshop,
-        waiters=waiters,
-        clock=clock,
-        note_process=means.note_process,
-    )
     return Scheduling(
-        schedule=schedule,
+        schedule=_schedule(means, promotion, requests, fences, workshop, waiters),
         jobs=jobs,
         keeper=keeper,
         snapshot=Snapshot(config=config, store=store, clock=clock),
@@ -111,6 +103,39 @@ def scheduling(means: Means) -> Scheduling:
         care=lambda kept: StoreCare(
             store=kept, back=keeper.back, holders=holders, fences=fences, clock=clock
         ),
+        returning=Returning(
+            store=store,
+            nodes=means.nodes,
+            back=back,
+            holders=holders,
+            fences=fences,
+            requests=requests,
+            workshop=workshop,
+            clock=clock,
+        ),
+    )
+
+
+def _schedule(
+    means: Means,
+    promotion: Promotion,
+    requests: LeaseRequests,
+    fences: Fences,
+    workshop: Workshop,
+    waiters: Waiters,
+) -> Schedule:
+    """What the API calls."""
+    return Schedule(
+        config=means.config,
+        store=means.store,
+        promotion=promotion,
+        reserving=_reserving(means, promotion),
+        requests=requests,
+        fences=fences,
+        workshop=workshop,
+        waiters=waiters,
+        clock=means.clock,
+        note_process=means.note_process,
     )
 
 

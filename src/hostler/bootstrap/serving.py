@@ -27,9 +27,9 @@ from hostler.adapters.state_files import DirectoryStateFiles, make_private
 from hostler.bootstrap.build import build
 from hostler.bootstrap.engines import stray_containers, strays
 from hostler.bootstrap.ground import Ground
-from hostler.bootstrap.place import bound, listen_on
+from hostler.bootstrap.place import bound, check_tls, listen_on
 from hostler.bootstrap.speech import speech
-from hostler.domain.errors import InvalidConfig, StateUnusable
+from hostler.domain.errors import StateUnusable
 from hostler.domain.fleet import Fleet
 from hostler.services.keys import Keyring, check_listen, keyring
 
@@ -52,7 +52,7 @@ class Serving:
         file = find_config(self.env, config, here=Path.cwd())
         source = FileSource(file=file, env=self.env, host=host, listen=listen)
         fleet = source.read()
-        _plain_only(fleet, str(file))
+        check_tls(fleet.node.tls, str(file))
         place = resolve(self.env, os.geteuid(), fleet.node.hold_path)
         paths = resolve_paths(self.env, fleet.node, place.path)
         _own_state(self.env, paths)
@@ -107,7 +107,8 @@ def _local_key(paths: Paths) -> str:
 def _keyring(fleet: Fleet, paths: Paths, local: str, file: str) -> Keyring:
     """The keys of the config and of keys.json. Refuses `invalid_config` when all could come in."""
     kept = kept_keys(DirectoryStateFiles(root=paths.state_dir))
-    ring = keyring(configured=fleet.keys, kept=kept, local=local, clock=SystemClock())
+    node = None if fleet.host.key is None else fleet.host.key.value
+    ring = keyring(configured=fleet.keys, kept=kept, local=local, clock=SystemClock(), node=node)
     check_listen(fleet.node.listen, ring, file=file)
     return ring
 
@@ -117,13 +118,6 @@ def _unread(paths: Paths) -> tuple[str, ...]:
     if kept_keys(DirectoryStateFiles(root=paths.state_dir)) is not None:
         return ()
     return (f"{paths.keys} cannot be read: none of its keys opens anything",)
-
-
-def _plain_only(fleet: Fleet, file: str) -> None:
-    """Refuses `invalid_config`: who asked for TLS must not be served in clear by a version that has none."""
-    if fleet.node.tls is not None:
-        problem = f"{file}: node.tls: no TLS is served by this version: listen on 127.0.0.1 behind a proxy"
-        raise InvalidConfig(file=file, count=1, problems=(problem,))
 
 
 def _own_state(env: Mapping[str, str], paths: Paths) -> None:

@@ -27,10 +27,11 @@ MAX_BYTES: Final = 65536
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """A daemon's base URL, without a slash at its end, and the key to send it."""
+    """A daemon's base URL, without a slash at its end, the key to send it, and the pin of its certificate."""
 
     url: str
     key: Secret | None = None
+    pin: str | None = None
 
     @property
     def local(self) -> bool:
@@ -64,11 +65,11 @@ def find_daemon(env: Mapping[str, str], state: Path | None = None) -> Address:
     """
     state = state or state_dir(env)
     named = env.get("HOSTLER_URL")
-    url = named.rstrip("/") if named else _running(state / DAEMON)
+    url, pin = (named.rstrip("/"), None) if named else _running(state / DAEMON)
     if urlsplit(url).scheme not in ("http", "https"):
         raise DaemonUnreachable(url=url, why="its address begins with neither http:// nor https://")
     key = env.get("HOSTLER_API_KEY") or (_local_key(state / LOCAL_KEY) if is_local(url) else None)
-    return Address(url=url, key=Secret(key) if key else None)
+    return Address(url=url, key=Secret(key) if key else None, pin=pin)
 
 
 def find_head(env: Mapping[str, str], state: Path | None = None) -> Address:
@@ -87,11 +88,13 @@ def find_head(env: Mapping[str, str], state: Path | None = None) -> Address:
     return Address(url=url, key=Secret(key) if key else None)
 
 
-def _running(path: Path) -> str:
+def _running(path: Path) -> tuple[str, str | None]:
+    """The address that the daemon wrote, and the pin of its certificate: it serves its own, whatever name."""
     try:
         with path.open("rb") as file:
             found = json.loads(file.read(MAX_BYTES))
         url, pid, ticks = found["url"], found.get("pid"), found.get("start_ticks")
+        pin = found.get("tls_pin")
     except FileNotFoundError:
         raise DaemonUnreachable(url=DEFAULT_URL, why=f"there is no {path}") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -101,7 +104,7 @@ def _running(path: Path) -> str:
     if isinstance(pid, int) and isinstance(ticks, int) and ticks and _gone(pid, ticks):
         # Whoever listens there now is somebody else, and must not be sent our key.
         raise DaemonUnreachable(url=url, why=f"the daemon that wrote {path} (pid {pid}) is gone")
-    return url.rstrip("/")
+    return url.rstrip("/"), pin if isinstance(pin, str) else None
 
 
 def _gone(pid: int, ticks: int) -> bool:

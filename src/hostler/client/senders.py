@@ -6,6 +6,7 @@ nothing is sent twice. What is sent and what an answer means is `hostler.client.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import aclosing, closing
 from types import TracebackType
@@ -28,6 +29,7 @@ from hostler.client.call import (
     unreachable,
 )
 from hostler.domain.errors import Refusal
+from hostler.wire.pinning import context_for
 
 STREAM = {"accept": "text/event-stream, application/x-ndjson, text/plain"}
 
@@ -52,7 +54,9 @@ class Client:
     def __init__(self, address: Address, *, client: str | None = None, lease: str | None = None) -> None:
         self.address = address
         self._named = _named(client, lease)
-        self._http = httpx2.Client(trust_env=not address.local, follow_redirects=False)
+        self._http = httpx2.Client(
+            trust_env=not address.local, follow_redirects=False, verify=_trusted(address)
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -140,7 +144,9 @@ class AsyncClient:
     def __init__(self, address: Address, *, client: str | None = None, lease: str | None = None) -> None:
         self.address = address
         self._named = _named(client, lease)
-        self._http = httpx2.AsyncClient(trust_env=not address.local, follow_redirects=False)
+        self._http = httpx2.AsyncClient(
+            trust_env=not address.local, follow_redirects=False, verify=_trusted(address)
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -225,6 +231,11 @@ class AsyncClient:
             async for line in lines:
                 for event in parsed.feed(line):
                     yield event
+
+
+def _trusted(address: Address) -> ssl.SSLContext | bool:
+    """Whom to believe over TLS: who has the pinned key, else whom this machine's authorities vouch for."""
+    return True if address.pin is None else context_for(address.pin)
 
 
 def _named(client: str | None, lease: str | None) -> Mapping[str, str]:

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from hostler.domain.errors import MIN_RETRY_S, Leased
+from hostler.domain.moment import Moment
 from hostler.domain.values import Requester, rfc3339, shorten
 
 ENGINE: Final = "engine"
@@ -24,6 +25,8 @@ class Holding:
     """The lease that has a thing. `key` is the name of its holder's key; `until` None: without an end.
 
     `until` is aware, in UTC, by the clock of the host that keeps it: machines exchange durations (LEASE-21).
+    `hard` is the end that no renewal moves: a node that is cut off puts back by itself then; None: it keeps
+    what it has (NODE-4). `boot` is the run of the machine in which its node was first told of it (F20).
     """
 
     lease: str
@@ -31,6 +34,8 @@ class Holding:
     holder: str
     key: str = "-"
     until: datetime | None = None
+    hard: Moment | None = None
+    boot: str = ""
 
     def is_of(self, by: Requester) -> bool:
         """Whether `by` names this lease, and came with the key that took it."""

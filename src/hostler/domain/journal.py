@@ -6,12 +6,16 @@ Decides what remains to be undone, and in which order. Stores nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
 
 from hostler.domain.plan import text
 from hostler.domain.step import Found, Step, Undo
 from hostler.domain.undo import inverse
+
+UNKNOWN: Final = "not known by this node"
+"""The note of an entry that stands for what another host did, or nobody."""
 
 
 class EntryState(StrEnum):
@@ -63,3 +67,16 @@ def owed(entries: Iterable[Entry]) -> tuple[tuple[Entry, Undo | None], ...]:
 def unverified(entries: Iterable[Entry]) -> tuple[str, ...]:
     """Each undo that was not done, as one phrase: what an operator who abandons a lease leaves (LEASE-14)."""
     return tuple(text(undo) for _, undo in owed(entries) if undo is not None)
+
+
+def whole(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    """The same with an entry for each number: what lacks was another host's, or so already, and owes nothing.
+
+    A node has receipts of what it did itself; a journal counts from 1 without gaps.
+    """
+    known = {it.n: it for it in entries}
+    found: list[Entry] = []
+    for n in range(max(known, default=0), 0, -1):
+        later = known.get(n) or replace(found[-1], n=n, state=EntryState.SKIPPED, note=UNKNOWN)
+        found.append(later)
+    return tuple(reversed(found))

@@ -37,6 +37,7 @@ __all__ = [
     "activation",
     "aim",
     "away",
+    "command",
     "depends",
     "drifted",
     "holds_true",
@@ -44,6 +45,7 @@ __all__ = [
     "is_back",
     "stops",
     "text",
+    "webhook",
 ]
 
 
@@ -64,8 +66,8 @@ def activation(fleet: Fleet, resource: Resource) -> tuple[Step, ...]:
         *(_stop(it) for it in stopped),
         *(StartEngine(host=it.host, engine=it.target) for it in actions if it.verb == "start"),
         *late,
-        *(_command(it) for it in actions if it.verb == "exec"),
-        *(_webhook(it) for it in actions if it.verb == "webhook"),
+        *(command(it) for it in actions if it.verb == "exec"),
+        *(webhook(it) for it in actions if it.verb == "webhook"),
     )
 
 
@@ -74,18 +76,29 @@ def _stop(action: Action) -> Step:
     return made(host=action.host, engine=action.target, memory_back=action.memory_back)
 
 
-def _command(action: Action) -> RunCommand:
+def command(action: Action) -> RunCommand:
+    """The step of an `exec` action."""
     return RunCommand(
         host=action.host,
         argv=action.argv,
         undo=action.undo,
         check=action.check,
         timeout_s=action.timeout_s,
+        definition=action.definition,
+        digest=action.digest,
     )
 
 
-def _webhook(action: Action) -> CallWebhook:
-    return CallWebhook(host=action.host, url=action.target, undo=action.undo_url, timeout_s=action.timeout_s)
+def webhook(action: Action) -> CallWebhook:
+    """The step of a `webhook` action."""
+    return CallWebhook(
+        host=action.host,
+        url=action.target,
+        undo=action.undo_url,
+        timeout_s=action.timeout_s,
+        definition=action.definition,
+        digest=action.digest,
+    )
 
 
 def _routes(fleet: Fleet, actions: Sequence[Action]) -> tuple[list[PointRoute], list[PointRoute]]:

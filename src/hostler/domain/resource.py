@@ -5,6 +5,8 @@ Decides nothing: values that the config is turned into. The plan of a lease is `
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,7 +19,8 @@ class Action:
 
     `hold`: target is a host, `allow` its engines. `route`: target is a route, `to` a profile. `suspend`,
     `stop`, `start`: target is an engine. `exec`: `argv`, `undo`, `check`, `timeout_s`. `webhook`: target and
-    `undo_url` are URLs, which may hold a secret.
+    `undo_url` are URLs, which may hold a secret. `definition` names an exec or webhook in the config:
+    `RESOURCE/N`, counted from 1 in that resource.
     """
 
     verb: Literal["hold", "route", "suspend", "start", "stop", "exec", "webhook"]
@@ -31,6 +34,15 @@ class Action:
     check: tuple[str, ...] | None = None
     undo_url: str | None = None
     timeout_s: float = 60.0
+    definition: str = ""
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of what a command or webhook does: equal where two configs say the same (CONF-6)."""
+        if not self.definition:
+            return ""
+        parts = [self.argv, self.undo, self.check, self.target, self.undo_url, self.timeout_s]
+        return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

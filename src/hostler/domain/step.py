@@ -73,24 +73,31 @@ class StartEngine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCommand:
-    """Run `argv`; `undo` puts it back; `check` with exit 0 says that it is so already. No shell, ever."""
+    """Run `argv`; `undo` puts it back; `check` with exit 0 says that it is so already. No shell, ever.
+
+    To another host only `definition` travels, where the config says it, and its `digest` (CONF-6).
+    """
 
     host: str
     argv: tuple[str, ...]
     undo: tuple[str, ...] | None = None
     check: tuple[str, ...] | None = None
     timeout_s: float = 60.0
+    definition: str = ""
+    digest: str = ""
     kind: Literal["exec"] = "exec"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallWebhook:
-    """POST to `url`; `undo` is called at the end."""
+    """POST to `url`; `undo` is called at the end. `definition` and `digest` as of a command."""
 
     host: str
     url: str
     undo: str | None = None
     timeout_s: float = 10.0
+    definition: str = ""
+    digest: str = ""
     kind: Literal["webhook"] = "webhook"
 
 
@@ -225,6 +232,8 @@ class UndoCommand:
     argv: tuple[str, ...]
     check: tuple[str, ...] | None = None
     timeout_s: float = 60.0
+    definition: str = ""
+    digest: str = ""
     kind: Literal["unexec"] = "unexec"
 
 
@@ -235,6 +244,8 @@ class UndoWebhook:
     host: str
     url: str
     timeout_s: float = 10.0
+    definition: str = ""
+    digest: str = ""
     kind: Literal["unwebhook"] = "unwebhook"
 
 

@@ -72,7 +72,7 @@ def unsound(step: Step, found: Found) -> str | None:
     return None
 
 
-def inverse(step: Step, found: Found) -> Undo | None:  # noqa: PLR0911, PLR0912, C901 - one undo for each kind
+def inverse(step: Step, found: Found) -> Undo | None:  # noqa: PLR0911, C901 - one undo for each kind
     """What puts back what `step` found; None where it changed nothing, or nothing can.
 
     An engine that was cold, or that somebody else keeps suspended, is not started (LEASE-10).
@@ -96,15 +96,40 @@ def inverse(step: Step, found: Found) -> Undo | None:  # noqa: PLR0911, PLR0912,
             return StartEngine(host=host, engine=engine) if found.up else None
         case StartEngine(host=host, engine=engine), FoundEngine():
             return None if found.up else StopEngine(host=host, engine=engine)
-        case RunCommand(host=host, undo=undo, check=check, timeout_s=most), FoundCommand():
-            if undo is None or found.already is True:
-                return None
-            return UndoCommand(host=host, argv=undo, check=check, timeout_s=most)
-        case CallWebhook(host=host, undo=url, timeout_s=most), FoundNothing():
-            return None if url is None else UndoWebhook(host=host, url=url, timeout_s=most)
+        case RunCommand(), FoundCommand():
+            return None if found.already is True else undo_of_command(step)
+        case CallWebhook(), FoundNothing():
+            return undo_of_webhook(step)
         case ArmDeadman(host=host, window=window), FoundDeadman():
             return DisarmDeadman(host=host, window=window)
     raise _misfit(step, found)
+
+
+def undo_of_command(step: RunCommand) -> UndoCommand | None:
+    """The undo of a command that changed something; None without one."""
+    if step.undo is None:
+        return None
+    return UndoCommand(
+        host=step.host,
+        argv=step.undo,
+        check=step.check,
+        timeout_s=step.timeout_s,
+        definition=step.definition,
+        digest=step.digest,
+    )
+
+
+def undo_of_webhook(step: CallWebhook) -> UndoWebhook | None:
+    """The undo of a webhook; None without one."""
+    if step.undo is None:
+        return None
+    return UndoWebhook(
+        host=step.host,
+        url=step.undo,
+        timeout_s=step.timeout_s,
+        definition=step.definition,
+        digest=step.digest,
+    )
 
 
 def is_back(  # noqa: PLR0911 - one for each kind

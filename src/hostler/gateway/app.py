@@ -23,7 +23,7 @@ from hostler.domain.errors import (
     TooLarge,
     UpstreamUnreachable,
 )
-from hostler.domain.fleet import Engine, Fleet, Route
+from hostler.domain.fleet import Engine, Fleet, RequestClass, Route
 from hostler.domain.gate import Ask
 from hostler.domain.route import Table, lookup, nearest
 from hostler.domain.values import Cause, requester, shorten, with_key, with_lease
@@ -135,6 +135,7 @@ class Gateway:
         self._may(principal, found)
         _fits(table.fleet, found, len(body))
         serving.wants_stream = path.streams and b'"stream"' in body and _streams(body)
+        chosen = _class(table.fleet, known, principal, found)
         asked = Asked(
             table=table,
             path=path.target,
@@ -143,16 +144,20 @@ class Gateway:
             model=routed.model,
             span=routed.span,
             requester=serving.entry.requester,
-            wait_s=_wait_s(table.fleet, known, principal, found),
+            wait_s=chosen.max_wait_s,
             hop=known.hop,
+            request_class=chosen.name,
             may_degrade=known.text(NO_DEGRADE) != "1",
         )
         serving.entry.route = found.name if isinstance(found, Route) else found.id
         await serving.serve(self.chooser.choose(found, asked))
 
-    def _who(self, serving: Serving, known: Known, right: Right) -> Principal:
-        """Whose key it is; the in-flight table and the log then name it (GW-9)."""
-        principal = self.keyring.check(known.key, right)
+    def _who(self, serving: Serving, known: Known, right: Right, other: Right | None = None) -> Principal:
+        """Whose key it is; the in-flight table and the log then name it (GW-9).
+
+        `other`: a right that suffices, too: other gateways come with this host's node key (NODE-6).
+        """
+        principal = self.keyring.check_either(known.key, right, other or right)
         entry = serving.entry
         if principal.name != entry.requester.key:
             entry.requester = with_key(entry.requester, principal.name)
@@ -177,7 +182,7 @@ class Gateway:
 
     async def _direct(self, serving: Serving, path: Direct, known: Known, receive: Receive) -> None:
         """`/upstream/<engine>/…`. A read starts nothing: an engine that does not run is refused."""
-        principal = self._who(serving, known, Right.INFER)
+        principal = self._who(serving, known, Right.INFER, Right.NODE)
         table = self.routes.table
         found = table.engines.get(path.engine)
         if found is None:
@@ -185,6 +190,8 @@ class Gateway:
             raise EngineNotFound(engine=shorten(path.engine, 256), nearest=near)
         self._may(principal, found)
         body = await self._body(serving, known, receive, table.fleet.gateway.max_body)
+        serving.wants_stream = _is_streamed(path, body)
+        chosen = _class(table.fleet, known, principal, found)
         asked = Asked(
             table=table,
             path=path.target,
@@ -193,12 +200,13 @@ class Gateway:
             model=found.model or found.id,
             span=(0, 0),
             requester=serving.entry.requester,
-            wait_s=_wait_s(table.fleet, known, principal, found) if path.starts else 0.0,
+            wait_s=chosen.max_wait_s if path.starts else 0.0,
             hop=known.hop,
+            request_class=chosen.name,
         )
         choice = self.chooser.choose(found, asked)
         serving.entry.route = found.id
-        if path.starts:
+        if path.starts or found.host != table.fleet.here:
             await serving.serve(choice)
             return
         self._runs(found, asked)
@@ -240,8 +248,8 @@ def _fits(fleet: Fleet, found: Route | Engine, size: int) -> None:
         raise _too_large(limit, found)
 
 
-def _wait_s(fleet: Fleet, known: Known, principal: Principal, found: Route | Engine) -> float:
-    """The longest wait for a cold engine: the header's class, the key's, the route's (GW-6)."""
+def _class(fleet: Fleet, known: Known, principal: Principal, found: Route | Engine) -> RequestClass:
+    """Whose wait for a cold engine counts: the header's class, the key's, the route's (GW-6)."""
     named = known.text(CLASS)
     if named is not None:
         name = named.strip()
@@ -251,11 +259,10 @@ def _wait_s(fleet: Fleet, known: Known, principal: Principal, found: Route | Eng
                 expected=nearest(name, fleet.classes),
                 where=CLASS.decode(),
             )
-        return fleet.classes[name].max_wait_s
+        return fleet.classes[name]
     fallback = found.request_class if isinstance(found, Route) else "chat"
     chosen = principal.request_class or fallback
-    its = fleet.classes.get(chosen) or fleet.classes["chat"]
-    return its.max_wait_s
+    return fleet.classes.get(chosen) or fleet.classes["chat"]
 
 
 def named(table: Table, names: tuple[str, ...]) -> str:
@@ -269,6 +276,17 @@ def _streams(body: bytes) -> bool:
     found = bodies.locate(body)
     span = found.values.get("stream")
     return span is not None and body[span[0] : span[1]] == b"true"
+
+
+def _is_streamed(path: Direct, body: bytes) -> bool:
+    """Whether what another gateway sent on asks for a stream: it lives by comments while it waits (GW-6)."""
+    meant = classify("POST", path.target.encode("latin-1"), b"")
+    if not isinstance(meant, Inference) or not meant.streams or b'"stream"' not in body:
+        return False
+    try:
+        return _streams(body)
+    except bodies.BodyError:
+        return False
 
 
 def _invalid(error: bodies.BodyError) -> Refusal:

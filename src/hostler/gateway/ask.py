@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
-from hostler.domain.errors import Internal, Refusal, UpstreamBroke, UpstreamUnreachable
+import msgspec
+
+from hostler.domain.errors import Internal, NodeUnreachable, Refusal, UpstreamBroke, UpstreamUnreachable
 from hostler.gateway import headers as head_rules
 from hostler.gateway.backoff import Backoff, asked_for, fails
 from hostler.gateway.choose import Attempt
@@ -24,6 +27,10 @@ from hostler.gateway.upstream import (
 from hostler.gateway.upstream import UpstreamUnreachable as Unreached
 from hostler.services.engines import Engines
 from hostler.services.needs import Clock
+from hostler.wire.told import refusal_from
+
+SERVED_BY: Final = b"x-hostler-served-by"
+REFUSAL_BYTES: Final = 64 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +52,9 @@ class Means:
 async def ask(means: Means, method: str, attempt: Attempt) -> Response:
     """Send the request and return its answer when its head is here.
 
-    Refuses `upstream_unreachable` when nothing was sent: then another target may be tried. Raises
-    UpstreamError for what came to nothing after that.
+    Refuses `upstream_unreachable`, or for another host's engine `node_unreachable` and what its gateway
+    refuses, when nothing was sent to it: then another target may be tried. Raises UpstreamError for what
+    came to nothing after that.
     """
     head = RequestHead(
         method=method.encode("latin-1"),
@@ -54,23 +62,53 @@ async def ask(means: Means, method: str, attempt: Attempt) -> Response:
         headers=attempt.headers,
         silence_s=attempt.silence_s,
     )
-    is_probe = attempt.lane is None and means.backoff.check(attempt.name)
+    is_probe = attempt.lane is None and _is_probe(means, attempt)
     try:
         response = await means.upstream.request(attempt.address, head, attempt.body)
     except UpstreamError as error:
         if attempt.lane is None:
-            means.backoff.failed(attempt.name)
+            means.backoff.failed(attempt.line)
         if isinstance(error, Unreached | UpstreamForbidden):
-            raise translated(attempt.name, error) from error
+            raise unreached(attempt, error) from error
         raise
     except RequestRefused as error:
         raise Internal(id=means.bug(error)) from error
     finally:
         if is_probe:
-            means.backoff.probed(attempt.name)
-    if attempt.lane is None:
+            means.backoff.probed(attempt.line)
+    if attempt.peer is not None:
+        means.backoff.worked(attempt.line)
+        await _refused(response)
+    elif attempt.lane is None:
         _judge(means, attempt.name, response)
     return response
+
+
+def _is_probe(means: Means, attempt: Attempt) -> bool:
+    """Whether this is its probe. Refuses while it is left alone, a node by its own name (NODE-3)."""
+    try:
+        return means.backoff.check(attempt.line)
+    except UpstreamUnreachable as off:
+        if attempt.peer is None:
+            raise
+        raise NodeUnreachable(host=attempt.peer, why=off.why, retry_after=off.retry_after) from off
+
+
+async def _refused(response: Response) -> None:
+    """Raise what the gateway of the engine's host refused: the engine itself was not asked (NODE-6)."""
+    served = head_rules.first(response.headers, SERVED_BY) is not None
+    if response.status < 400 or served:
+        return
+    try:
+        text = await response.read(REFUSAL_BYTES)
+    finally:
+        response.close()
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        found = None
+    error = found.get("error") if isinstance(found, dict) else None
+    raise refusal_from(error, response.status)
 
 
 def _judge(means: Means, name: str, response: Response) -> None:
@@ -79,6 +117,13 @@ def _judge(means: Means, name: str, response: Response) -> None:
         means.backoff.failed(name, asked_for(after, means.clock.now()))
     else:
         means.backoff.worked(name)
+
+
+def unreached(attempt: Attempt, error: UpstreamError) -> Refusal:
+    """Nothing was sent: of an engine of another host its node is named (NODE-3)."""
+    if attempt.peer is None:
+        return translated(attempt.name, error)
+    return NodeUnreachable(host=attempt.peer, why=error.reason, retry_after=1)
 
 
 def translated(target: str, error: UpstreamError) -> Refusal:

@@ -10,10 +10,11 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
+from urllib.parse import quote
 
 from hostler.domain import escalation, route
 from hostler.domain.engine import State
-from hostler.domain.errors import EngineNotFound, ModelNotFound, NotLaunchable, Refusal
+from hostler.domain.errors import EngineNotFound, Loop, ModelNotFound, NodeUnreachable, Refusal
 from hostler.domain.escalation import Can, Said
 from hostler.domain.fleet import (
     Engine,
@@ -40,6 +41,9 @@ from hostler.services.needs import Clock
 
 # What lives for one request is not frozen: a frozen value of ten fields takes 3 µs longer to make.
 
+CLASS: Final = b"x-hostler-class"
+PEER_S: Final = 10.0
+"""How much longer than a cold start may take its host's gateway is waited for: it says then why not."""
 MESSAGES: Final = 64
 """The latest messages that escalation looks at; `lookback` is at most this."""
 Fields = list[tuple[bytes, bytes]]
@@ -47,7 +51,7 @@ Fields = list[tuple[bytes, bytes]]
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Attempt:
-    """One target and what it is sent. `lane` None: an upstream, or an engine that is not this host's."""
+    """One target and what it is sent. `lane` None: an upstream, or an engine of the host `peer` (NODE-6)."""
 
     name: str
     address: Address
@@ -59,6 +63,12 @@ class Attempt:
     wait_s: float = 0.0
     silence_s: float | None = None
     degraded: str | None = None
+    peer: str | None = None
+
+    @property
+    def line(self) -> str:
+        """What is left alone for a while when it does not answer: an upstream, or the node of a host."""
+        return self.name if self.peer is None else node_line(self.peer)
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -95,6 +105,7 @@ class Asked:
     requester: Requester
     wait_s: float
     hop: int
+    request_class: str = "chat"
     may_degrade: bool = True
 
 
@@ -228,10 +239,7 @@ class Chooser:
     def _engine(self, engine: EngineId, asked: Asked, found: Route | None) -> Attempt:
         lane = self._lane(engine)
         if lane is None:
-            host = asked.table.engines[engine].host
-            if host == asked.table.fleet.here:
-                raise EngineNotFound(engine=engine, nearest="It was taken out of the config a moment ago.")
-            raise NotLaunchable(engine=engine, why=f"it is an engine of {host}", fix=f"Ask {host}.")
+            return self._far(asked.table.engines[engine], asked, found)
         model = lane.engine.model or lane.engine.id
         return Attempt(
             name=engine,
@@ -245,6 +253,35 @@ class Chooser:
             ask=self._ask(engine, asked, found),
             wait_s=asked.wait_s,
             silence_s=_silence(asked, found),
+        )
+
+    def _far(self, engine: Engine, asked: Asked, found: Route | None) -> Attempt:
+        """An engine of another host: its own gateway serves it, by all of its own rules (NODE-6).
+
+        With that host's key, never the caller's. Refuses `loop` for what another gateway sent here already.
+        """
+        fleet = asked.table.fleet
+        if engine.host == fleet.here:
+            raise EngineNotFound(engine=engine.id, nearest="It was taken out of the config a moment ago.")
+        if asked.hop >= headers.MAX_HOPS:
+            raise Loop
+        host = fleet.hosts[engine.host]
+        if host.url is None or host.key is None:
+            missing = "url" if host.url is None else "key"
+            raise NodeUnreachable(host=engine.host, why=f"this config has no hosts.{engine.host}.{missing}")
+        name = quote(engine.id, safe="")
+        return Attempt(
+            name=engine.id,
+            address=self.places.node(host.url, host.tls_pin),
+            target=f"/upstream/{name}{asked.path}".encode("latin-1"),
+            headers=headers.to_upstream(
+                asked.headers,
+                hop=asked.hop + 1,
+                added=[*self.places.keys(host.key), (CLASS, asked.request_class.encode())],
+            ),
+            body=self._body(asked, engine.model or engine.id, found, engine.id),
+            silence_s=max(_silence(asked, found), asked.wait_s + PEER_S),
+            peer=engine.host,
         )
 
     def _upstream(self, target: UpstreamTarget, asked: Asked, found: Route) -> Attempt:
@@ -284,12 +321,21 @@ class Chooser:
     def _ready(self, target: Target) -> bool:
         if isinstance(target, EngineTarget):
             lane = self._lane(target.engine)
-            return lane is not None and lane.ready
+            if lane is not None:
+                return lane.ready
+            # What its own gateway says of it is asked there; only a node that does not answer is known here.
+            engine = self.engines.lanes.config.fleet.engines.get(target.engine)
+            return engine is not None and not self.backoff.is_off(node_line(engine.host))
         return not self.backoff.is_off(target.upstream)
 
     def _load(self, target: Target) -> int:
         lane = self._lane(target.engine) if isinstance(target, EngineTarget) else None
         return len(lane.requests) if lane is not None else 0
+
+
+def node_line(host: str) -> str:
+    """The name of the connections to a host's node: no upstream has a name like it."""
+    return f"node {host}"
 
 
 def _is_known(lane: Lane) -> bool:

@@ -78,8 +78,10 @@ def to_caller(headers: Headers, *, streams: bool, added: Headers = ()) -> list[t
     """An upstream's headers as the caller gets them, then `added` (`x-hostler-…`).
 
     With `streams` (see `is_stream`) there is no `Content-Length`, since an error frame may follow, and
-    proxies are told not to buffer or cache, unless the upstream said something on that itself.
+    proxies are told not to buffer or cache, unless the upstream said something on that itself. What `added`
+    brings replaces theirs: a gateway of another host names itself, too (NODE-6).
     """
+    ours = {name for name, _ in added} if added else ()
     named: set[bytes] = set()
     kept: list[tuple[bytes, bytes]] = []
     buffering = caching = False
@@ -88,6 +90,8 @@ def to_caller(headers: Headers, *, streams: bool, added: Headers = ()) -> list[t
         if name in _HOP_BY_HOP or (streams and name == b"content-length"):
             if name == b"connection":
                 named |= _tokens(field[1])
+            continue
+        if name in ours:
             continue
         kept.append(field)
         if streams:

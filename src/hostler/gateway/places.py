@@ -6,12 +6,13 @@ Decides how a URL of the config becomes an address to dial. Nothing here comes f
 from __future__ import annotations
 
 import ssl
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
 from hostler.domain.engine import Launch
 from hostler.domain.fleet import Secret, Upstream
 from hostler.gateway.upstream import Address
+from hostler.wire.pinning import context_for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,15 @@ class Places:
         found = self.known.get(url)
         if found is None:
             found = self.known[url] = _address(url)
+        return found
+
+    def node(self, url: str, pin: str | None) -> Address:
+        """Where the gateway of another host answers; with a pin, whoever has that key alone (NODE-2)."""
+        if pin is None or not url.startswith("https://"):
+            return self.at(url)
+        found = self.known.get(f"{url} {pin}")
+        if found is None:
+            found = self.known[f"{url} {pin}"] = replace(_address(url), tls=context_for(pin))
         return found
 
     def path(self, upstream: Upstream, asked: str) -> bytes:

@@ -217,7 +217,9 @@ class Serving:
         self._asked = True
         try:
             response = await ask(self._means, self.method, attempt)
-        except UpstreamUnreachable:
+        except Internal:
+            raise
+        except Refusal:
             self._asked = False
             self._leave()
             raise

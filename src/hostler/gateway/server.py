@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import uvicorn
 
+from hostler.domain.fleet import Tls
 from hostler.gateway.exchange import App, CutShort, on_hang_up
 from hostler.gateway.limits import Door, Limits, Trouble
 from hostler.gateway.server_protocol import HostlerProtocol
@@ -26,12 +27,13 @@ def make_server(
     limits: Limits | None = None,
     is_control: Callable[[str], bool] = lambda _: False,
     grace_s: int | None = None,
+    tls: Tls | None = None,
 ) -> uvicorn.Server:
     """A server for the daemon's own loop: `await server.serve(sockets=…)`, then `should_exit = True` to stop.
 
     `sockets` are bound by the caller. `is_control(path)` names the paths that the reserve of connections is
-    for. `grace_s` bounds a stop; None waits for every answer. The server leaves signals and logging alone,
-    and runs no lifespan.
+    for. `grace_s` bounds a stop; None waits for every answer. `tls`: every listener speaks it. The server
+    leaves signals and logging alone, and runs no lifespan.
     """
     bounds = limits if limits is not None else Limits()
     protocol = functools.partial(HostlerProtocol, door=Door(bounds, is_control), limits=bounds)
@@ -49,6 +51,8 @@ def make_server(
         server_header=False,
         timeout_keep_alive=bounds.keep_alive_s,
         timeout_graceful_shutdown=grace_s,
+        ssl_certfile=None if tls is None else tls.cert,
+        ssl_keyfile=None if tls is None else tls.key,
     )
     server = uvicorn.Server(config)
     server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment] # signals are the daemon's

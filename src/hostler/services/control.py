@@ -14,6 +14,7 @@ from hostler.services.feed import Feed
 from hostler.services.holds import Holds
 from hostler.services.keys import Keyring
 from hostler.services.needs import Clock
+from hostler.services.nodes_api import NodeApi, NodesApi
 from hostler.services.ports_live import PortWatch
 from hostler.services.present import Present
 from hostler.services.reload import Reload
@@ -42,5 +43,7 @@ class Control:
     jobs: JobsApi
     history: HistoryApi
     care: CareApi
+    node: NodeApi
+    nodes: NodesApi
     reload: Reload
     ports: PortWatch

@@ -62,7 +62,7 @@ class DeadmanReports:
         found: list[DeadmanReport] = []
         for host in sorted(hosts & self.nodes.keys()):
             try:
-                found += (await self.nodes[host].memory()).restored
+                found += (await self.nodes[host].memory()).reports
             except NodeUnreachable:
                 continue  # Its receipt is there when it is back (F15).
         return found

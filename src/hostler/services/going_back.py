@@ -7,14 +7,17 @@ does not know is imported as stuck: held until a release puts it back. Nothing i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
+from hostler.domain.errors import NodeOutdated, NodeUnreachable
 from hostler.domain.events import Event
 from hostler.domain.fleet import frozen
+from hostler.domain.journal import Entry, whole
 from hostler.domain.lease import Abandoned, Interrupted, Lease, LeaseId, State, UndoBegun
 from hostler.domain.lease_machine import opened
 from hostler.domain.values import Priority
-from hostler.services.lease_changes import change, recorded
+from hostler.services.lease_changes import change, known, recorded
 from hostler.services.needs import Clock, Ids
 from hostler.services.schedule_needs import Node, NodeMemory, Remembered, ScheduleStore, Tx
 
@@ -23,27 +26,69 @@ WHY = "the schedule went back, and this is what its node remembers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoingBack:
-    """Looks before the first grant whether the nodes are ahead of the store."""
+    """Looks before the first grant whether the nodes are ahead of the store.
+
+    `here` are the hosts whose node is this daemon's own. `missing` have not reported since it went back.
+    """
 
     store: ScheduleStore
     nodes: Mapping[str, Node]
     clock: Clock
     ids: Ids
+    here: frozenset[str] = frozenset()
+    missing: set[str] = field(default_factory=set)
 
     async def epochs(self) -> Sequence[str]:
-        """The epochs that the nodes know: a new one sorts after them."""
-        memories = [await node.memory() for node in self.nodes.values()]
-        return [it.highest.epoch for it in memories if it.highest is not None]
+        """The epochs that the nodes know which are there: a new one sorts after them."""
+        memories = await self._memories(self.nodes)
+        return [it.highest.epoch for it in memories.values() if it.highest is not None]
 
     async def look(self) -> Sequence[Lease]:
-        """Compare; the leases that were imported as stuck. Refuses `schedule_unavailable`."""
-        memories = [await node.memory() for node in self.nodes.values()]
-        return await self.store.write(lambda tx: self._look(tx, memories))
+        """Compare with the nodes that are there; the leases that were imported as stuck.
+
+        One that is away is compared when it is back (`compare`), and nothing is granted on it before. Where
+        the store went back nothing at all is, until each has reported (LEASE-8). Refuses
+        `schedule_unavailable`.
+        """
+        memories = await self._memories(self.nodes)
+        before = await self.store.read(lambda tx: tx.meta().epoch)
+        stuck = await self.store.write(lambda tx: self._look(tx, tuple(memories.values())))
+        if await self.store.read(lambda tx: tx.meta().epoch) != before:
+            self.missing.update(self.nodes.keys() - memories.keys())
+        return stuck
+
+    async def compare(self, host: str, memory: NodeMemory) -> Sequence[Lease]:
+        """The same for one node that is back. What was imported as stuck. Refuses `schedule_unavailable`."""
+        before = await self.store.read(lambda tx: tx.meta().epoch)
+        stuck = await self.store.write(lambda tx: self._look(tx, (memory,)))
+        if await self.store.read(lambda tx: tx.meta().epoch) != before:
+            self.missing.update(it for it in self.nodes if it not in self.here)
+        self.missing.discard(host)
+        return stuck
+
+    def waive(self) -> None:
+        """Whoever has not reported need not: an operator began the schedule anew (LEASE-8)."""
+        self.missing.clear()
+
+    def blocks(self) -> NodeUnreachable | None:
+        """Why nothing is granted now; None: something may be."""
+        if not self.missing:
+            return None
+        why = "the schedule went back, and this node has not told what it knows (`hostler schedule recover`)"
+        return NodeUnreachable(host=", ".join(sorted(self.missing)), why=why)
+
+    async def _memories(self, nodes: Mapping[str, Node]) -> Mapping[str, NodeMemory]:
+        """What each of them knows; one that does not answer is left out."""
+        found = {}
+        for host, node in nodes.items():
+            with suppress(NodeUnreachable, NodeOutdated):
+                found[host] = await node.memory()
+        return found
 
     def _look(self, tx: Tx, memories: Sequence[NodeMemory]) -> Sequence[Lease]:
         meta = tx.meta()
-        known = [it.highest for it in memories if it.highest is not None]
-        ahead = [it for it in known if it.order > (meta.epoch, meta.generation)]
+        told = [it.highest for it in memories if it.highest is not None]
+        ahead = [it for it in told if it.order > (meta.epoch, meta.generation)]
         if ahead:
             highest = max(ahead, key=lambda it: it.order)
             epoch = later(self.ids.new, max(meta.epoch, highest.epoch))
@@ -57,12 +102,36 @@ class GoingBack:
                     priority=Priority.URGENT,
                 )
             )
-        return [self._imported(tx, it) for memory in memories for it in memory.leases if self._lost(tx, it)]
+        return [
+            self._imported(tx, it) if self._lost(tx, it) else self._added(tx, it)
+            for it in merged(memories)
+            if self._lost(tx, it) or self._lacks(tx, it)
+        ]
+
+    def _lacks(self, tx: Tx, it: Remembered) -> bool:
+        """Whether it was imported from another node, and this one did more for it."""
+        lease = tx.lease(LeaseId(it.lease))
+        if lease is None or lease.state is not State.STUCK or lease.cause != WHY or lease.fence != it.fence:
+            return False
+        return bool(self._more(tx, it))
+
+    def _more(self, tx: Tx, it: Remembered) -> list[Entry]:
+        """What this node did that the journal does not have. Its own number there is another one."""
+        steps = [entry.step for entry in tx.journal(LeaseId(it.lease))]
+        return [entry for entry in it.entries if entry.step not in steps]
+
+    def _added(self, tx: Tx, it: Remembered) -> Lease:
+        """The lease with what a node that came later did for it."""
+        lease, more = known(tx, it.lease), self._more(tx, it)
+        for n, entry in enumerate(more, start=len(tx.journal(lease.id)) + 1):
+            tx.begin(replace(entry, n=n))
+            tx.mark(lease.id, n, entry.state, entry.note)
+        return tx.put(replace(lease, plan=(*lease.plan, *(entry.step for entry in more))))
 
     def _lost(self, tx: Tx, it: Remembered) -> bool:
         """Whether the store does not know the lease as one that holds: it never did, or not yet."""
-        known = tx.lease(LeaseId(it.lease))
-        return known is None or known.state.waits
+        lease = tx.lease(LeaseId(it.lease))
+        return lease is None or lease.state.waits
 
     def _imported(self, tx: Tx, it: Remembered) -> Lease:
         """The lease as the node remembers it, stuck; whoever has its resources in the old store is over."""
@@ -71,7 +140,7 @@ class GoingBack:
             other = tx.holder(cover)
             if other is not None:
                 self._outlived(tx, other)
-        before = tx.lease(LeaseId(it.lease))
+        before, entries = tx.lease(LeaseId(it.lease)), whole(it.entries)
         lease = Lease(
             id=LeaseId(it.lease),
             resource=it.resource,
@@ -86,11 +155,11 @@ class GoingBack:
             created=now,
             ttl_s=None,
             fence=it.fence,
-            plan=tuple(entry.step for entry in it.entries),
+            plan=tuple(entry.step for entry in entries),
         )
         put = recorded(tx, opened(tx.put(lease), now)).lease
         if not tx.journal(put.id):
-            for entry in it.entries:
+            for entry in entries:
                 tx.begin(entry)
                 tx.mark(put.id, entry.n, entry.state, entry.note)
         # What it was given is put back: it had its turn, and did not fail.
@@ -111,3 +180,16 @@ def later(new: Callable[[str], str], highest: str) -> str:
     """A fresh epoch that sorts after `highest`, whatever the clock says."""
     fresh = new("ep")
     return fresh if fresh > highest else f"{highest}_{fresh.partition('_')[2]}"
+
+
+def merged(memories: Sequence[NodeMemory]) -> Sequence[Remembered]:
+    """Each lease once, with what every node did for it (LEASE-3); of two grants of it the later one."""
+    found: dict[str, Remembered] = {}
+    for it in (lease for memory in memories for lease in memory.leases):
+        other = found.get(it.lease)
+        if other is None or other.fence.order < it.fence.order:
+            found[it.lease] = it
+        elif other.fence == it.fence:
+            entries = {entry.n: entry for entry in (*other.entries, *it.entries)}
+            found[it.lease] = replace(other, entries=tuple(entries[n] for n in sorted(entries)))
+    return tuple(found.values())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Final
 
 from hostler.domain.errors import StoreFull
@@ -51,10 +52,17 @@ class GuardFiles:
 
     async def adopt(self, held: Mapping[str, Holding]) -> None:
         """In memory at once, then on disk where that changed anything. Refuses `store_full`."""
+        held = self._since(held)
         changed = _told(held) != _told(self.guard.posts.held)
         self.guard.adopt(held)
         if changed:
             await self._save(HELD, {name: to_json(it) for name, it in held.items()})
+
+    def _since(self, held: Mapping[str, Holding]) -> Mapping[str, Holding]:
+        """Each with the run of the machine in which it was told first; nobody else knows it (F20)."""
+        boots = {it.lease: it.boot for it in self.guard.posts.held.values() if it.boot}
+        here = self.clock.moment().boot
+        return {name: replace(it, boot=boots.get(it.lease, here)) for name, it in held.items()}
 
     async def raise_fence(self, fence: Fence | None) -> None:
         """As `adopt`, for the fence."""
@@ -72,10 +80,18 @@ class GuardFiles:
 
 def _told(held: Mapping[str, Holding]) -> Mapping[str, Holding]:
     """What is worth a write: an end that moved by less than a second is the same one."""
-    return {
-        name: it if it.until is None else replace(it, until=it.until.replace(microsecond=0))
-        for name, it in held.items()
-    }
+    return {name: replace(it, until=_whole(it.until), hard=_even(it.hard)) for name, it in held.items()}
+
+
+def _whole(time: datetime | None) -> datetime | None:
+    return None if time is None else time.replace(microsecond=0)
+
+
+def _even(hard: Moment | None) -> Moment | None:
+    """By elapsed time alone: a wall clock that jumps changes no end."""
+    if hard is None:
+        return None
+    return Moment(at=datetime.min.replace(tzinfo=UTC), boot=hard.boot, elapsed=round(hard.elapsed))
 
 
 def _held(found: Mapping[str, object] | None) -> Mapping[str, Holding]:
@@ -85,11 +101,19 @@ def _held(found: Mapping[str, object] | None) -> Mapping[str, Holding]:
 def _holding(row: object) -> Holding:
     told = _text(row, "lease", "resource", "holder", "key")
     until = row.get("until") if isinstance(row, Mapping) else None
+    hard = row.get("hard") if isinstance(row, Mapping) else None
+    boot = row.get("boot") if isinstance(row, Mapping) else None
     moment = parse_instant(until)
     if until is not None and moment is None:
         raise ValueError(f"{until!r} is no time")
     return Holding(
-        lease=told["lease"], resource=told["resource"], holder=told["holder"], key=told["key"], until=moment
+        lease=told["lease"],
+        resource=told["resource"],
+        holder=told["holder"],
+        key=told["key"],
+        until=moment,
+        hard=None if hard is None else _moment(hard),
+        boot=boot if isinstance(boot, str) else "",
     )
 
 

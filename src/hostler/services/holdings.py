@@ -29,6 +29,8 @@ from hostler.domain.step import (
 from hostler.services.needs import Clock
 from hostler.services.schedule_needs import Node, ScheduleStore
 
+CERTAIN = frozenset({State.ACTIVE, State.RELEASING})
+"""While it activates its end is not known yet; one that is stuck waits for a person (LEASE-14)."""
 TOUCHING = frozenset({State.ACTIVATING, State.ACTIVE, State.RELEASING, State.STUCK})
 
 
@@ -73,6 +75,7 @@ def holdings(live: Iterable[Lease], hosts: Iterable[str], now: Moment) -> Mappin
                 holder=lease.holder,
                 key=lease.key,
                 until=_until(lease, now),
+                hard=lease.hard if lease.state in CERTAIN else None,
             )
             for host, thing in things(lease.plan):
                 found.setdefault(host, {})[thing] = holding

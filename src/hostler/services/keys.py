@@ -21,6 +21,8 @@ from hostler.services.needs import Clock
 
 LOCAL_NAME: Final = "local"
 """The name of the key in `local.key`."""
+NODE_NAME: Final = "node"
+"""The name of `hosts.<name>.key`, with which other nodes come."""
 ANONYMOUS_NAME: Final = "-"
 MAX_KEY: Final = 512
 """Characters of a key: ours have 46, and what is longer is not hashed at all."""
@@ -146,6 +148,11 @@ class Keyring:
             raise WrongScope(key=who.name, scope=_enough_for(scope))
         return who
 
+    def check_either(self, key: str | None, scope: str, other: str) -> Principal:
+        """As `check`, for who has one right or the other."""
+        who = self.authenticate(key)
+        return who if who is not None and who.may(other) else self.check(key, scope)
+
     def _find(self, sent: str) -> Principal | None:
         if len(sent) > MAX_KEY:
             return None
@@ -159,17 +166,25 @@ class Keyring:
 
 
 def keyring(
-    *, configured: Iterable[Key], kept: Iterable[Key] | None, local: str | None, clock: Clock
+    *,
+    configured: Iterable[Key],
+    kept: Iterable[Key] | None,
+    local: str | None,
+    clock: Clock,
+    node: str | None = None,
 ) -> Keyring:
     """The keyring of a daemon. `kept` are those of keys.json, None when that file cannot be read.
 
     What cannot be read is not "no keys": nothing is open then (fail closed). The local key opens
-    nothing and closes nothing: it is there from the first start.
+    nothing and closes nothing: it is there from the first start. Nor does `node`, this host's own key, by
+    which other nodes come in (NODE-2).
     """
     given = [*configured, *(kept or ())]
     every = list(given)
     if local is not None:
         every.append(Key(name=LOCAL_NAME, digest=digest_of(local), scopes=frozenset({Scope.ADMIN.value})))
+    if node is not None:
+        every.append(Key(name=NODE_NAME, digest=digest_of(node), scopes=frozenset({Scope.NODE.value})))
     known = frozen({key.digest: _known(key) for key in every})
     return Keyring(keys=known, open=kept is not None and not given, clock=clock)
 

@@ -176,8 +176,17 @@ class Lanes:
         """The lane of `engine`. Refuses `engine_not_found`, with the nearest names."""
         lane = self.by_id.get(EngineId(engine))
         if lane is None:
-            raise EngineNotFound(engine=engine, nearest=nearest(engine, self.by_id))
+            raise EngineNotFound(engine=engine, nearest=self._elsewhere(engine))
         return lane
+
+    def _elsewhere(self, engine: str) -> str:
+        """Where it is, when another host has it; else the nearest names."""
+        fleet = self.config.fleet
+        known = fleet.engines.get(EngineId(engine))
+        if known is None or known.host == fleet.here:
+            return nearest(engine, self.by_id)
+        url = fleet.hosts[known.host].url
+        return f"It is an engine of {known.host}: ask there, with HOSTLER_URL={url or known.host}."
 
     def move(self, lane: Lane, event: EngineEvent, *, actor: str = "daemon", message: str = "") -> None:
         """Apply `event` to the engine, log it, and wake who waits. Raises IllegalTransition."""

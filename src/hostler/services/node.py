@@ -39,7 +39,7 @@ from hostler.services.node_deadman import NodeDeadman
 from hostler.services.node_engines import NodeEngines
 from hostler.services.node_hold import NodeHold
 from hostler.services.node_routes import NodeRoutes
-from hostler.services.receipts import Receipts
+from hostler.services.receipts import Receipts, same
 from hostler.services.schedule_needs import NodeMemory
 
 
@@ -102,7 +102,7 @@ class LocalNode:
         """See `Node.perform`. Who asks may leave: what was begun is ended, and a repeat joins it."""
         self._here(operation)
         known = self.running.get(operation.id)
-        if known is not None and known[0] == operation:
+        if known is not None and same(known[0], operation):
             task = known[1]
         else:
             task = asyncio.create_task(self._perform(operation))
@@ -167,8 +167,10 @@ class LocalNode:
 
     async def memory(self) -> NodeMemory:
         """See `Node.memory`."""
-        known = await self.receipts.remembered(self.files.guard.posts.held)
-        return replace(known, restored=self.deadman.reports())
+        held, boot = self.files.guard.posts.held, self.clock.moment().boot
+        told = await self.receipts.remembered(held)
+        gone = {it.lease for it in held.values() if it.boot not in ("", boot)}
+        return replace(told, rebooted=tuple(sorted(gone)), reports=self.deadman.reports())
 
     # ------------------------------------------------------------ one operation
 
@@ -184,9 +186,9 @@ class LocalNode:
             async with self.deadman.step(operation):
                 await self._bounded(operation)
         except Refusal as refusal:
-            await self.receipts.end(operation, refusal)
+            await self.receipts.end(operation, refusal, live=self._leases())
             raise
-        await self.receipts.end(operation, None)
+        await self.receipts.end(operation, None, live=self._leases())
 
     async def _bounded(self, operation: Operation) -> None:
         """Do it and see it hold, within its deadline."""
@@ -236,6 +238,9 @@ class LocalNode:
                 expected="Ask the node of the step's host.",
                 where="host",
             )
+
+    def _leases(self) -> frozenset[str]:
+        return frozenset(it.lease for it in self.files.guard.posts.held.values())
 
     def _holder(self, resource: str) -> str:
         held = self.files.guard.posts.held.values()

@@ -188,7 +188,7 @@ class NodeDeadman:
 
     def _already(self, own: DeadmanState) -> AlreadyRestored:
         state = "it is at it" if own.report is None else "it has done so"
-        return AlreadyRestored(window=own.window, host=self.host, state=state)
+        return AlreadyRestored(lease=own.window, host=self.host, state=state)
 
     # ------------------------------------------------------------ again and again
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from hostler.domain.errors import NodeUnreachable, Refusal, StepFailed
+from hostler.domain.errors import AlreadyRestored, NodeUnreachable, Refusal, StepFailed
 from hostler.domain.lease import Lease
 from hostler.domain.moment import Moment, shown
 from hostler.domain.plan import aim, text
@@ -98,6 +98,9 @@ class Operations:
         except NodeUnreachable as lost:
             # The answer may have been lost after the effect: the look below finds it out (NODE-3).
             note = f"{OBSERVED}: {_said(lost)}"
+        except AlreadyRestored as restored:
+            # The node was quicker, while it could not hear us (F16).
+            note = f"{OBSERVED}: {_said(restored)}"
         except Exception as error:
             raise self._failed(work, error) from error
         seen = await self.look(operation)

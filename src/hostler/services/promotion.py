@@ -7,7 +7,7 @@ run in one write transaction; who is too late finds a claim row (LEASE-7).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -58,16 +58,19 @@ class Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promotion:
-    """Gives resources that are free to those who wait."""
+    """Gives resources that are free to those who wait. `blocked` says why nothing is granted now."""
 
     config: Present
     store: ScheduleStore
     nodes: Mapping[str, Node]
     clock: Clock
+    blocked: Callable[[], Refusal | None] = lambda: None
 
     async def look(self, resource: Resource, lease: str = "") -> Look:
         """Ask every node whether its steps could be done now; nothing is changed (LEASE-10)."""
         plan, now = activation(self.config.fleet, resource), self.clock.moment()
+        if (refusal := self.blocked()) is not None:
+            return Look(plan=plan, refusal=refusal)
         try:
             await preflight(self.nodes, _asking(resource, lease, plan, now), now)
         except Refusal as refusal:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from hostler.domain.errors import IdempotencyConflict, Refusal, StaleGeneration, StoreFull
 from hostler.domain.holding import Holding
 from hostler.domain.journal import Entry, EntryState
-from hostler.domain.step import FenceNumber, Operation
+from hostler.domain.step import CallWebhook, FenceNumber, Operation, RunCommand
 from hostler.domain.values import rfc3339
 from hostler.services.needs import Clock
 from hostler.services.node_needs import Records
@@ -180,13 +180,15 @@ class Receipts:
             return None
         if any(found.get(key) != value for key, value in _what(operation).items()):
             raise IdempotencyConflict(key=operation.id)
-        if found.get("ended") is None:
-            return Past(ended=False)
-        error = found.get("refusal")
-        return Past(ended=True, refusal=None if error is None else refusal_from(error))
+        return _past(found)
 
-    async def end(self, operation: Operation, refusal: Refusal | None) -> None:
-        """Write how it ended. A receipt that cannot be written stays begun: a repeat looks, and goes on."""
+    async def end(
+        self, operation: Operation, refusal: Refusal | None, *, live: frozenset[str] = frozenset()
+    ) -> None:
+        """Write how it ended. A receipt that cannot be written stays begun: a repeat looks, and goes on.
+
+        Old ones are removed, but for those of `live` leases: they are what this host would put back (NODE-4).
+        """
         told = None if refusal is None else error_of(refusal)
         receipt = {**self._receipt(operation), "ended": rfc3339(self.clock.now()), "refusal": told}
         try:
@@ -194,7 +196,25 @@ class Receipts:
         except StoreFull:
             return
         before = self.clock.now() - KEPT
-        await asyncio.to_thread(self.records.prune, before=before, most=MOST, spare=frozenset({FENCES}))
+        await asyncio.to_thread(self._prune, before, live)
+
+    def _prune(self, before: datetime, live: frozenset[str]) -> None:
+        kept = {name for name in self.records.names() if name.partition(".")[0] in live}
+        self.records.prune(before=before, most=MOST, spare=frozenset({FENCES, *kept}))
+
+    async def past(self, id_: str) -> Past | None:
+        """What became of the operation of that id; None when nothing is known of it. Refuses bad ids."""
+        found = await asyncio.to_thread(self._load, id_)
+        return None if found is None else _past(found)
+
+    def step_of(self, lease: str, digest: str) -> RunCommand | CallWebhook | None:
+        """The command or webhook of that digest as it was done here for the lease (LEASE-5, CONF-6)."""
+        for name in self.records.names():
+            row = self._load(name) if name.partition(".")[0] == lease else None
+            step = None if row is None or is_undo(name) else step_from_json(row.get("step"))
+            if isinstance(step, RunCommand | CallWebhook) and step.digest == digest:
+                return step
+        return None
 
     def _load(self, name: str) -> Mapping[str, object] | None:
         """The receipt; one that cannot be read is none: its steps look before they act."""
@@ -213,6 +233,18 @@ class Receipts:
             await asyncio.to_thread(self.records.save, name, value)
         except OSError as error:
             raise StoreFull(file=f"receipts/{name}.json", why=error.strerror or str(error)) from error
+
+
+def same(one: Operation, other: Operation) -> bool:
+    """Whether it is one operation, told twice: its times and texts may differ."""
+    return one.id == other.id and _what(one) == _what(other)
+
+
+def _past(found: Mapping[str, object]) -> Past:
+    if found.get("ended") is None:
+        return Past(ended=False)
+    error = found.get("refusal")
+    return Past(ended=True, refusal=None if error is None else refusal_from(error))
 
 
 def is_undo(name: str) -> bool:

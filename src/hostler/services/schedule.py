@@ -66,7 +66,7 @@ RESTING = frozenset(State) - {State.QUEUED, State.ACTIVATING, State.RELEASING}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """The need `ScheduleApi`, on the head. `register` tells a node which process works under a lease."""
+    """The need `ScheduleApi`, on the head. `note_process` tells a host's node what works under a lease."""
 
     config: Present
     store: ScheduleStore
@@ -77,7 +77,7 @@ class Schedule:
     workshop: Workshop
     waiters: Waiters
     clock: Clock
-    note_process: Callable[[str, int, int], Awaitable[None]]
+    note_process: Callable[[str | None, str, int, int], Awaitable[None]]
 
     # ------------------------------------------------------------ asking for one
 
@@ -239,7 +239,7 @@ class Schedule:
         if lease.state is not State.ACTIVE:
             raise LeaseLost(lease=lease.id, resource=lease.resource, why=f"it is {lease.state}")
         await self.store.write(lambda tx: self._working(tx, lease.id))
-        await self.note_process(lease.id, body.pid, body.start_ticks)
+        await self.note_process(body.host, lease.id, body.pid, body.start_ticks)
         return await self._one(lease.id)
 
     def _working(self, tx: Tx, id_: LeaseId) -> None:

@@ -49,15 +49,29 @@ class Remembered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PutBack:
+    """A lease that a node put back by itself while it was cut off, `ago_s` ago; what it left (NODE-4)."""
+
+    lease: str
+    fence: FenceNumber
+    ago_s: float
+    drift: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeMemory:
     """What a node knows of the schedule: its highest fence number, and the leases that it works for.
 
-    `restored` are its receipts of restores that deadmen did, of windows that are not over yet (NODE-4).
+    `restored` are those that it put back by itself; `rebooted` those that it was told of before its
+    machine's last restart: their hold and engines went with it (F20). `reports` are its receipts of restores
+    that deadmen did, of windows that are not over yet (NODE-4).
     """
 
     highest: FenceNumber | None = None
     leases: tuple[Remembered, ...] = ()
-    restored: tuple[DeadmanReport, ...] = ()
+    restored: tuple[PutBack, ...] = ()
+    rebooted: tuple[str, ...] = ()
+    reports: tuple[DeadmanReport, ...] = ()
 
 
 class Tx(Protocol):

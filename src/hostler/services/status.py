@@ -66,6 +66,7 @@ class Vitals:
     keeper_at: float | None = None
     warnings: tuple[str, ...] = ()
     leases: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
     config: tuple[str, ...] = ()
 
 
@@ -274,7 +275,7 @@ class Status:
             for lane in self.lanes.by_id.values()
             if UNREADABLE in lane.suspended_by
         ]
-        return (*self.vitals.config, *self.vitals.warnings, *self.vitals.leases, *told)
+        return (*self.vitals.config, *self.vitals.warnings, *self.vitals.leases, *self.vitals.nodes, *told)
 
     def daemon(self) -> DaemonStatus:
         """The daemon's own facts and warnings."""

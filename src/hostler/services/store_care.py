@@ -73,6 +73,7 @@ class StoreCare:
         """A new epoch; what the nodes remember and the store does not is stuck (LEASE-8)."""
         begun = await self.store.recover(self.clock.now(), known=await self.back.epochs())
         stuck = await self.back.look()
+        self.back.waive()
         await self.fences.mirror()
         await self.holders.sync()
         return Cared(

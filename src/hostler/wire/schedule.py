@@ -103,10 +103,14 @@ class ClaimBody(Proof):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessBody(Proof):
-    """Register the process group that works under a lease, so that the node can end it (JOB-5)."""
+    """Register the process group that works under a lease, so that the node can end it (JOB-5).
+
+    `host`: where it runs; None: on the host of the daemon that is asked.
+    """
 
     pid: Annotated[int, Meta(gt=1)]
     start_ticks: Annotated[int, Meta(ge=0)]
+    host: Text | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

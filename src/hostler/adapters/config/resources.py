@@ -7,6 +7,7 @@ order in which they are done is `hostler.domain.plan`'s.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from hostler.adapters.config.schema.document import Document
 from hostler.adapters.config.schema.reservations import Action as ActionKeys
@@ -42,7 +43,9 @@ def _resource(document: Document, name: str, keys: ResourceKeys, here: str) -> R
         title=keys.title or "",
         hosts=tuple(HostName(it) for it in keys.hosts),
         covers=covers(given, name),
-        actions=tuple(_action(document, it, host) for it in actions_of(given, name)),
+        actions=tuple(
+            _defined(_action(document, keys, host), where) for where, keys in named_actions_of(given, name)
+        ),
         ttl_s=keys.ttl.default,
         max_s=keys.ttl.max,
         warn=tuple(sorted(keys.ttl.warn, reverse=True)),
@@ -52,6 +55,11 @@ def _resource(document: Document, name: str, keys: ResourceKeys, here: str) -> R
         place_s=keys.queue.place,
         claim_s=keys.queue.claim,
     )
+
+
+def _defined(action: Action, where: str) -> Action:
+    """What only its own node may know in full is named for the others (CONF-6)."""
+    return replace(action, definition=where) if action.verb in ("exec", "webhook") else action
 
 
 def covers(given: Mapping[str, ResourceKeys], name: str) -> tuple[str, ...]:
@@ -71,8 +79,15 @@ def actions_of(given: Mapping[str, ResourceKeys], name: str) -> Sequence[ActionK
 
     An inner one that another inner one contains is left to that one: its own actions replace it.
     """
+    return [action for _, action in named_actions_of(given, name)]
+
+
+def named_actions_of(given: Mapping[str, ResourceKeys], name: str) -> Sequence[tuple[str, ActionKeys]]:
+    """As `actions_of`, each with where the config says it: `RESOURCE/N`, counted from 1 (CONF-6)."""
     acting = dict.fromkeys(_acting(given, name, frozenset()))
-    return [action for each in acting for action in given[each].actions]
+    return [
+        (f"{each}/{n}", action) for each in acting for n, action in enumerate(given[each].actions, start=1)
+    ]
 
 
 def _acting(given: Mapping[str, ResourceKeys], name: str, above: frozenset[str]) -> Iterator[str]:

@@ -202,14 +202,16 @@ class StepFailed(Refusal):
 
 @dataclass(eq=False, kw_only=True)
 class AlreadyRestored(Refusal):
-    """The deadman puts this host back, or has done so: nobody does it a second time (WIN-7)."""
+    """The host puts the lease back by itself, or has: its deadman, or its cut-off node (WIN-7, F16)."""
 
     kind = Kind.CONFLICT
     code = "already_restored"
-    message = "The deadman of {window} restores {host}: {state}."
-    hint = "`hostler deadman status` shows how far it is; the lease ends with its report."
+    message = "{host} puts the lease {lease} back by itself: {state}."
+    hint = (
+        "Nothing is left to do there: the lease ends with its report. Of windows: `hostler deadman status`."
+    )
 
-    window: str
+    lease: str
     host: str
     state: str
 
@@ -236,7 +238,38 @@ class NodeUnreachable(Refusal):
     kind = Kind.UNREACHABLE
     code = "node_unreachable"
     message = "The node of {host} does not answer: {why}."
-    hint = "`hostler status` on that host says whether it runs."
+    hint = "`hostler nodes` shows since when; `hostler status` on {host} says whether its daemon runs."
 
     host: str
     why: str
+
+
+@dataclass(eq=False, kw_only=True)
+class NodeOutdated(Refusal):
+    """Two nodes whose API numbers are more than one apart (NODE-7)."""
+
+    kind = Kind.UNAVAILABLE
+    code = "node_outdated"
+    message = "{upgrade} must be upgraded: {here} speaks node API {ours}, {there} {theirs}."
+    hint = "Upgrade Hostler on {upgrade}; one number apart is fine."
+
+    upgrade: str
+    here: str
+    ours: int
+    there: str
+    theirs: int
+
+
+@dataclass(eq=False, kw_only=True)
+class ConfigDiffers(Refusal):
+    """A command or webhook that two configs define differently (CONF-6)."""
+
+    kind = Kind.CONFIG
+    code = "config_differs"
+    message = "{definition} is not the same in {file} on {host} and in {other}."
+    hint = "Every host of a fleet reads the same bytes: copy the file, then `hostler reload` on each."
+
+    definition: str
+    host: str
+    file: str
+    other: str = "the head's config"

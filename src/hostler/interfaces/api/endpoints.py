@@ -33,6 +33,7 @@ from hostler.interfaces.api import changing, reading, schedule
 from hostler.interfaces.api.acquire import acquire
 from hostler.interfaces.api.answers import SSE
 from hostler.interfaces.api.endpoint import Endpoint
+from hostler.interfaces.api.node_endpoints import NODES
 from hostler.interfaces.api.ports import PORTS
 from hostler.interfaces.api.schedule_endpoints import SCHEDULING
 from hostler.interfaces.api.shapes import (
@@ -299,5 +300,5 @@ CHANGING: Final = (
     ),
 )
 
-ENDPOINTS: Final = (*READING, PORTS, *CHANGING, *SCHEDULING)
+ENDPOINTS: Final = (*READING, PORTS, *CHANGING, *SCHEDULING, *NODES)
 """Every endpoint of the control API, but its own description (`interfaces.api.app`)."""

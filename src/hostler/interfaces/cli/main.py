@@ -170,6 +170,12 @@ COMMANDS: Final = (
     ),
     Command(name="routes", path=f"{_HERE}.routes:app", help="Show where each route leads, or switch one."),
     Command(
+        name="nodes",
+        path=f"{_HERE}.nodes:nodes",
+        help="List the nodes of the fleet: which answer, their clocks, holds and leases.",
+        example="hostler nodes --json",
+    ),
+    Command(
         name="requests",
         path=f"{_HERE}.requests:requests",
         help="List the inference requests under way.",

@@ -23,7 +23,7 @@ from hostler.client.job import FINISH_S, Jobs, Result
 from hostler.client.lease import RELEASE_S
 from hostler.client.saved import SavedLease
 from hostler.client.trust import proof
-from hostler.domain.errors import Ended, LeaseLost, Refusal
+from hostler.domain.errors import Ended, LeaseLost, NotHead, Refusal
 from hostler.domain.values import shorten
 from hostler.interfaces.cli import lease_text
 from hostler.interfaces.cli.daemon import at, person, to_head
@@ -197,9 +197,15 @@ class Running:
     def _register(self, known: SavedLease, child: Child) -> None:
         """Let this host's node know whom it may end at the hard end (JOB-5)."""
         body = {**proof(known), "pid": child.group, "start_ticks": child.ticks}
+        path = at(LEASES, known.lease or "", "processes")
         try:
-            with Client(find_daemon(os.environ), client=person(os.environ)) as node:
-                node.post(at(LEASES, known.lease or "", "processes"), body)
+            try:
+                with Client(find_daemon(os.environ), client=person(os.environ)) as node:
+                    node.post(path, body)
+            except NotHead as elsewhere:
+                # The head tells this host's node; which host this is its daemon has just said.
+                with to_head() as head:
+                    head.post(path, {**body, "host": elsewhere.here})
         except Refusal as refusal:
             if child.ended():
                 # A command as short as this needs nobody to end it.

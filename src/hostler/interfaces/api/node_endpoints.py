@@ -1,0 +1,145 @@
+"""The nodes' rows of the endpoint table: what a head asks of a node, and the list for people (NODE-1, API-1).
+
+Decides which calls there are, the scope that each needs, and the refusals that it may give.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hostler.domain.errors import (
+    AlreadyRestored,
+    BoxReserved,
+    ConfigDiffers,
+    Draining,
+    EngineFailed,
+    EngineNotFound,
+    IdempotencyConflict,
+    InvalidRequest,
+    NodeOutdated,
+    NotFound,
+    OrchestrationDisabled,
+    StaleGeneration,
+    StepFailed,
+    StoreFull,
+)
+from hostler.interfaces.api import nodes
+from hostler.interfaces.api.endpoint import Endpoint
+from hostler.services.keys import Scope
+from hostler.wire.nodes import (
+    EndCall,
+    FenceCall,
+    Heard,
+    HeldCall,
+    MemoryAnswer,
+    NodeAnswer,
+    NodeList,
+    OperationAnswer,
+    OperationCall,
+    ProcessCall,
+    ReceiptAnswer,
+)
+
+NODE: Final = "/v1/hostler/node"
+
+NODES: Final = (
+    Endpoint(
+        method="GET",
+        path="/v1/hostler/nodes",
+        scope=Scope.STATUS,
+        summary="The nodes of the fleet: which answer, their API number, clock, hold and leases.",
+        handler=nodes.nodes,
+        answer=NodeList,
+    ),
+    Endpoint(
+        method="GET",
+        path=NODE,
+        scope=Scope.NODE,
+        summary="This node for its head: API number, clocks, hold, and what it keeps for which lease.",
+        handler=nodes.now,
+        answer=NodeAnswer,
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{NODE}/ops",
+        scope=Scope.NODE,
+        summary="One fenced operation: preflight, observe, perform, or verify; a repeat joins it.",
+        handler=nodes.operate,
+        body=OperationCall,
+        answer=OperationAnswer,
+        refusals=(
+            NodeOutdated,
+            ConfigDiffers,
+            StaleGeneration,
+            AlreadyRestored,
+            IdempotencyConflict,
+            InvalidRequest,
+            NotFound,
+            EngineNotFound,
+            OrchestrationDisabled,
+            BoxReserved,
+            Draining,
+            EngineFailed,
+            StepFailed,
+            StoreFull,
+        ),
+    ),
+    Endpoint(
+        method="GET",
+        path=f"{NODE}/ops/{{operation}}",
+        scope=Scope.NODE,
+        summary="What became of an operation, by its receipt.",
+        handler=nodes.receipt,
+        answer=ReceiptAnswer,
+        refusals=(NotFound,),
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{NODE}/held",
+        scope=Scope.NODE,
+        summary="Everything that leases hold on this host from now on, with their ends as durations.",
+        handler=nodes.held,
+        body=HeldCall,
+        answer=Heard,
+        refusals=(NodeOutdated, StoreFull),
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{NODE}/fence",
+        scope=Scope.NODE,
+        summary="The deployment fence as it stands, so that this node knows it when cut off.",
+        handler=nodes.fence,
+        body=FenceCall,
+        answer=Heard,
+        refusals=(NodeOutdated, StoreFull),
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{NODE}/processes",
+        scope=Scope.NODE,
+        summary="Note a process group of this host that works under a lease.",
+        handler=nodes.register,
+        body=ProcessCall,
+        answer=Heard,
+        refusals=(NodeOutdated, InvalidRequest, StoreFull),
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{NODE}/processes/end",
+        scope=Scope.NODE,
+        summary="End the processes that were registered under a lease on this host.",
+        handler=nodes.end_processes,
+        body=EndCall,
+        answer=Heard,
+        refusals=(NodeOutdated,),
+    ),
+    Endpoint(
+        method="GET",
+        path=f"{NODE}/memory",
+        scope=Scope.NODE,
+        summary="What this node knows of the schedule by its receipts, and what it put back by itself.",
+        handler=nodes.memory,
+        answer=MemoryAnswer,
+    ),
+)
+"""Every call of other nodes, and the list of nodes."""

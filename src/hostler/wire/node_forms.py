@@ -1,0 +1,209 @@
+"""Values of the node API as they travel between hosts, and back (NODE-1, CONF-6, LEASE-21).
+
+Decides what of a step travels, and how instants become durations. The keys are `hostler.wire.nodes`'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from typing import Final
+
+from hostler.domain.errors import InvalidRequest
+from hostler.domain.fence import Fence
+from hostler.domain.fleet import frozen
+from hostler.domain.hold import parse_instant
+from hostler.domain.holding import Holding
+from hostler.domain.moment import Moment, left
+from hostler.domain.step import (
+    CallWebhook,
+    FenceNumber,
+    Operation,
+    RunCommand,
+    Step,
+    Undo,
+    UndoCommand,
+    UndoWebhook,
+)
+from hostler.domain.values import rfc3339
+from hostler.wire.nodes import FenceRow, HeldRow, OperationBody
+from hostler.wire.steps import STEPS, UNDOS, found_from_json, plain, work_from_json
+
+# ---------------------------------------------------------------- commands by name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """A command or webhook as it travels. `undo`: whether its definition has one."""
+
+    kind: str
+    host: str
+    definition: str
+    digest: str
+    undo: bool = False
+
+
+Find = Callable[[Named], Step | Undo]
+NAMED: Final = frozenset({"exec", "unexec", "webhook", "unwebhook"})
+
+
+def sent(work: Step | Undo) -> Mapping[str, object]:
+    """The step or undo as it travels: what only its own node may know in full is named (CONF-6)."""
+    match work:
+        case RunCommand() | CallWebhook():
+            undo = work.undo is not None
+        case UndoCommand() | UndoWebhook():
+            undo = True
+        case _:
+            return plain(work)
+    return {
+        "kind": work.kind,
+        "host": work.host,
+        "definition": work.definition,
+        "digest": work.digest,
+        "undo": undo,
+    }
+
+
+def received(found: Mapping[str, object], find: Find) -> Step | Undo:
+    """The step or undo that travelled so. Refuses `invalid_request`, and what `find` refuses."""
+    kind = found.get("kind")
+    if kind in NAMED:
+        return find(_named(found))
+    models = {**STEPS, **UNDOS}
+    model = models.get(kind) if isinstance(kind, str) else None
+    known = () if model is None else tuple(it.name for it in fields(model))
+    try:
+        work = work_from_json(found)
+    except ValueError as error:
+        raise _unfit(str(error)) from error
+    unknown = next((it for it in found if it not in known), None)
+    if unknown is not None:
+        raise _unfit(f"a step {kind} has no {unknown}")
+    return work
+
+
+def _named(found: Mapping[str, object]) -> Named:
+    names = tuple(it.name for it in fields(Named))
+    texts = {name: it for name in names[:4] if isinstance(it := found.get(name), str)}
+    unknown = next((it for it in found if it not in names), None)
+    if unknown is not None or len(texts) != len(names) - 1:
+        raise _unfit(f"a step {found.get('kind')} travels as {', '.join(names)}")
+    return Named(
+        kind=texts["kind"],
+        host=texts["host"],
+        definition=texts["definition"],
+        digest=texts["digest"],
+        undo=found.get("undo") is True,
+    )
+
+
+def _unfit(why: str) -> InvalidRequest:
+    return InvalidRequest(
+        what=f"The step does not fit: {why}.", expected="See the node API.", where="operation.step"
+    )
+
+
+# ---------------------------------------------------------------- operations
+
+
+def operation_to(operation: Operation, now: datetime) -> OperationBody:
+    """An operation as it travels."""
+    expires = parse_instant(operation.expires_at)
+    return OperationBody(
+        id=operation.id,
+        lease=operation.lease,
+        epoch=operation.fence.epoch,
+        generation=operation.fence.generation,
+        covers=operation.covers,
+        step=sent(operation.step),
+        deadline_s=operation.deadline_s,
+        found=None if operation.found is None else plain(operation.found),
+        holder=operation.holder,
+        reason=operation.reason,
+        expires_in_s=None if expires is None else (expires - now).total_seconds(),
+    )
+
+
+def operation_from(body: OperationBody, now: datetime, find: Find) -> Operation:
+    """The operation that travelled so. Refuses `invalid_request`, and what `find` refuses."""
+    try:
+        found = None if body.found is None else found_from_json(body.found)
+    except ValueError as error:
+        raise _unfit(str(error)) from error
+    ends = None if body.expires_in_s is None else now + timedelta(seconds=body.expires_in_s)
+    return Operation(
+        id=body.id,
+        lease=body.lease,
+        fence=FenceNumber(epoch=body.epoch, generation=body.generation),
+        covers=body.covers,
+        step=received(body.step, find),
+        deadline_s=body.deadline_s,
+        found=found,
+        holder=body.holder,
+        reason=body.reason,
+        expires_at=None if ends is None else rfc3339(ends),
+    )
+
+
+# ---------------------------------------------------------------- holdings and the fence
+
+
+def held_to(held: Mapping[str, Holding], now: Moment) -> tuple[HeldRow, ...]:
+    """What is held, as it travels."""
+    return tuple(
+        HeldRow(
+            thing=thing,
+            lease=it.lease,
+            resource=it.resource,
+            holder=it.holder,
+            key=it.key,
+            until_in_s=None if it.until is None else (it.until - now.at).total_seconds(),
+            hard_in_s=None if it.hard is None else left(it.hard, now),
+        )
+        for thing, it in held.items()
+    )
+
+
+def held_from(rows: tuple[HeldRow, ...], now: Moment) -> Mapping[str, Holding]:
+    """What is held, by the clocks of this machine."""
+    return frozen(
+        {
+            row.thing: Holding(
+                lease=row.lease,
+                resource=row.resource,
+                holder=row.holder,
+                key=row.key,
+                until=None if row.until_in_s is None else now.at + timedelta(seconds=row.until_in_s),
+                hard=None if row.hard_in_s is None else now.plus(row.hard_in_s),
+            )
+            for row in rows
+        }
+    )
+
+
+def fence_to(fence: Fence | None, now: Moment) -> FenceRow | None:
+    """The fence as it travels."""
+    if fence is None:
+        return None
+    return FenceRow(
+        since_s=-left(fence.since, now),
+        until_in_s=left(fence.until, now),
+        by=fence.by,
+        reason=fence.reason,
+        unreadable=fence.unreadable,
+    )
+
+
+def fence_from(row: FenceRow | None, now: Moment) -> Fence | None:
+    """The fence by the clocks of this machine."""
+    if row is None:
+        return None
+    return Fence(
+        since=now.plus(-row.since_s),
+        until=now.plus(row.until_in_s),
+        by=row.by,
+        reason=row.reason,
+        unreadable=row.unreadable,
+    )

@@ -1,0 +1,104 @@
+"""A host cut off from its head: it keeps what is leased, and puts it back at the hard end (NODE-4)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.fake_engine import eventually
+from tests.story.clocks import LIBRARIES, PACKAGE
+from tests.testbed.bed import Bed, Box
+from tests.testbed.telling import holder, lease_is, taken
+
+pytestmark = pytest.mark.slow
+LONG_S = 90.0
+
+
+def found_library() -> Path | None:
+    """What moves a daemon's wall clock."""
+    return next(Path("/").glob(LIBRARIES), None)
+
+
+async def warns(box: Box, *words: str) -> None:
+    """Return once its status says that."""
+
+    async def true() -> bool:
+        said = await box.warnings()
+        return all(word in said for word in words)
+
+    await eventually(true, f"{box.name} says {words}\n{box.words()}", patience_s=LONG_S)
+
+
+async def test_it_puts_back_at_the_hard_end_and_the_head_takes_that_over(both: Bed) -> None:
+    """F15, NODE-4, LEASE-14: a node puts a lease back by itself; the head frees it and does nothing again."""
+    resource = both.part("reservations")["resources"]
+    assert isinstance(resource, dict)
+    resource["raven_box"]["ttl"] = {"default": "45s", "max": "45s", "warn": []}
+    resource["pair"]["ttl"] = {"default": "45s", "max": "45s", "warn": []}
+    await both.ready()
+    crow, raven = both.crow, both.raven
+    async with crow.client() as client:
+        anna, bert = (holder(crow, client, name) for name in ("anna", "bert"))
+        await anna.active("raven_box", ttl_s=45.0)
+        both.cable.cut()
+        await bert.reserve("raven_box", detached_s=3600.0)
+        await warns(raven, f"lease {anna.id} (raven_box, anna) is put back here at", "resume raven-work")
+        held = await crow.run("nodes")
+        assert "away since" in held.out
+        await raven.is_state("raven-work", "ready", patience_s=LONG_S)
+        assert await raven.said("far") == "I am raven-work."
+        assert not raven.hold.exists()
+        stuck = await lease_is(crow, anna.id, "stuck", patience_s=LONG_S)
+        assert "The node of raven does not answer" in str(stuck["stuck"])
+        assert await crow.profile("far") == "away"
+        both.cable.heal()
+        over = await lease_is(crow, anna.id, "expired", patience_s=LONG_S)
+        assert over["state"] == "expired"
+        await lease_is(crow, bert.id, "offered", "activating", "active")
+    assert await crow.profile("far") == "local"
+    assert len(await raven.events("engine_ready")) == 2
+    assert len(await raven.events("lease_restored_here")) == 1
+
+
+async def test_a_lease_without_an_end_is_kept(both: Bed) -> None:
+    """NODE-4, LEASE-18: a node that is cut off keeps a lease without an end, and says so."""
+    await both.ready()
+    crow, raven = both.crow, both.raven
+    lease = await taken(crow, "raven_box", "--indefinite")
+    both.cable.cut()
+    await warns(raven, f"lease {lease}", "is kept until the head is back")
+    assert "is kept until the head is back" in await raven.told("nodes")
+    assert (await raven.row("raven-work"))["state"] == "stopped"
+    both.cable.heal()
+    await crow.sees("raven", up=True, patience_s=LONG_S)
+    await lease_is(crow, lease, "active")
+    await crow.told("release", "raven_box")
+    assert await raven.said("far") == "I am raven-work."
+
+
+async def test_a_wall_clock_that_is_a_day_off(both: Bed) -> None:
+    """F18, LEASE-21: a node whose wall clock is a day ahead keeps the same times; its skew is shown."""
+    library = found_library()
+    if library is None:
+        pytest.skip(PACKAGE)
+    crow, raven = both.crow, both.raven
+    raven.around |= {
+        "LD_PRELOAD": str(library),
+        "FAKETIME": "+1d",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+    await both.ready()
+    await raven.is_state("raven-work", "ready")
+    row = await crow.node("raven")
+    assert isinstance(row["skew_s"], float)
+    assert abs(row["skew_s"] - 86_400.0) < 60.0
+    assert "24 h ahead" in await crow.told("nodes")
+    assert "its wall clock is +" in await crow.warnings()
+    lease = await taken(crow, "raven_box")
+    kept = (await raven.node("raven"))["leases"]
+    assert isinstance(kept, list)
+    assert [3000.0 < it["hard_in_s"] <= 3600.0 for it in kept] == [True]
+    assert (await raven.row("raven-work"))["suspended_by"] == [lease]
+    await crow.told("release", "raven_box")
+    assert await crow.said("far") == "I am raven-work."
