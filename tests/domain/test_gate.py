@@ -69,6 +69,7 @@ STEPS: Mapping[str, tuple[Break, str]] = {
     "leased": (lambda it: replace(it, leased=LEASE), "leased"),
     "fence": (lambda it: replace(it, fence=FENCE), "fenced"),
     "port": (lambda it: live(it, port_holder="pid 4711 (nginx)"), "port_conflict"),
+    "topology": (lambda it: live(it, topology="the link tb0 to crow is down"), "topology"),
     "memory": (lambda it: live(it, eviction=Cannot(refusal=NO_ROOM)), "memory_now"),
 }
 PERMANENT = {"serving_class", "launchable", "suspended"}

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from hostler.adapters.hold_file import HoldFile
+from hostler.bootstrap.catalog import take_catalog
 from hostler.bootstrap.engines import BUILT, launches_of
 from hostler.bootstrap.ground import Ground, World
 from hostler.bootstrap.speech import Redaction, secrets_of
 from hostler.domain.engine import Launch
 from hostler.domain.fleet import Fleet
+from hostler.domain.uncurated import uncurated
 from hostler.domain.values import EngineId
 from hostler.services.browser_guard import BrowserGuard
 from hostler.services.engines import Engines
@@ -29,6 +32,7 @@ class NodeOutfit:
     hold: HoldFile
     redaction: Redaction
     keys: Callable[[Fleet], Keyring]
+    state_dir: Path
 
     def launches(self, fleet: Fleet) -> Mapping[EngineId, Launch]:
         """How each engine of this host is launched. Refuses `limit`."""
@@ -39,9 +43,10 @@ class NodeOutfit:
         return self.keys(fleet)
 
     def take(self, fleet: Fleet) -> None:
-        """Hide its secrets, and let its essential engines start under a hold."""
+        """Hide its secrets, let its essential engines start under a hold, and keep its catalog."""
         self.redaction.hide(secrets_of(fleet))
         self.hold.essentials = frozenset(str(engine) for engine in fleet.essentials())
+        take_catalog(fleet, self.state_dir, told=uncurated(self.world.config.fleet))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +67,13 @@ def reload_of(ground: Ground, world: World, parts: Swapped) -> Reload:
     return Reload(
         file=ground.config_file,
         source=ground.source,
-        outfit=NodeOutfit(world=world, hold=parts.hold, redaction=ground.speech.redact, keys=ground.keys),
+        outfit=NodeOutfit(
+            world=world,
+            hold=parts.hold,
+            redaction=ground.speech.redact,
+            keys=ground.keys,
+            state_dir=ground.paths.state_dir,
+        ),
         config=world.config,
         lanes=parts.engines.lanes,
         routes=parts.routes,

@@ -28,6 +28,7 @@ from hostler.domain.errors import (
     ServingClassRefused,
     StopUnverified,
     Suspended,
+    TopologyRefused,
 )
 from hostler.interfaces.api import changing, reading, schedule
 from hostler.interfaces.api.acquire import acquire
@@ -38,6 +39,7 @@ from hostler.interfaces.api.shapes import (
     AcquireBody,
     Acquired,
     Cancelled,
+    CatalogList,
     DrainBody,
     Drained,
     EngineList,
@@ -73,6 +75,7 @@ STARTING: Final[Codes] = (
     Suspended,
     BoxReserved,
     PortConflict,
+    TopologyRefused,
     MemoryNow,
     MemoryNever,
     Draining,
@@ -146,6 +149,16 @@ READING: Final = (
         query=LogQuery,
         answer=Logs,
         refusals=(EngineNotFound,),
+    ),
+    Endpoint(
+        method="GET",
+        path="/v1/hostler/catalog",
+        scope=Scope.STATUS,
+        summary="The catalog's entries by their ids: class, shapes, and what is offered of each.",
+        handler=reading.catalog,
+        query=PageQuery,
+        answer=CatalogList,
+        refusals=(CursorReset,),
     ),
     Endpoint(
         method="GET",
