@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from hostler import __version__
 
 if TYPE_CHECKING:
+    from hostler.services.catalog_parts import CatalogParts
     from hostler.services.config_parts import ConfigParts
     from hostler.services.holds_offline import BoxParts
     from hostler.services.schedule_offline import OfflineSchedule
@@ -30,6 +31,11 @@ class Lazily:
         from hostler.bootstrap.offline import offline_config
 
         return offline_config(os.environ)
+
+    def catalog(self) -> CatalogParts:
+        from hostler.bootstrap.offline import offline_catalog
+
+        return offline_catalog(os.environ)
 
     def serving(self) -> ServeParts:
         from hostler.bootstrap.serving import Serving

@@ -150,7 +150,7 @@ def test_an_engine_of_a_fleet_is_checked(tmp_path: Path, text: str, expected: st
 
 
 def test_a_class_is_narrowed_and_never_widened(tmp_path: Path) -> None:
-    """CAT-3: the class is the most dangerous of what is declared, what the shape is, and what it is part of."""
+    """CAT-3: the class is the most dangerous of what is declared, of its shape, and of what it is part of."""
     text = TWO + one(
         "  a: {E, host: crow}\n  c: {E, host: raven}\n  w: {E, host: crow, serving_class: wedge-risk}\n"
         "  b: {driver: distributed, members: [a, c]}\n"

@@ -310,7 +310,7 @@ def test_the_plan_of_an_allowed_start() -> None:
 def test_without_a_look_at_the_machine_the_rest_is_asked(step: str) -> None:
     """GATE-1: the checks that need no look at the machine refuse before it is looked at."""
     found = decide(TIMER, replace(broken(step), live=None))
-    assert said(found) == ("allow" if step in ("port", "memory") else STEPS[step][1])
+    assert said(found) == ("allow" if step in ("port", "topology", "memory") else STEPS[step][1])
 
 
 # ---------------------------------------------------------------- why
@@ -332,7 +332,7 @@ def test_why_prints_every_check_in_order() -> None:
 def test_why_of_what_runs() -> None:
     """GATE-2: for an engine that runs `why` says so, and skips what is not asked then."""
     rows = explain(ask(), replace(broken("hold"), state=State.READY))
-    assert [row.result.value for row in rows] == ["pass", "pass", *["skipped"] * 8]
+    assert [row.result.value for row in rows] == ["pass", "pass", *["skipped"] * 9]
     assert {row.text for row in rows[1:]} == {"it runs already, as itself"}
     starting = explain(ask(), replace(GOOD, state=State.STARTING))
     assert starting[1].text == "its start is under way"
@@ -341,7 +341,7 @@ def test_why_of_what_runs() -> None:
 def test_why_without_a_look_at_the_machine() -> None:
     """GATE-2: without a look at the machine `why` says which checks were not made."""
     rows = explain(ask(), replace(GOOD, live=None))
-    assert [row.name for row in rows if row.result is Result.SKIPPED] == ["port", "memory"]
+    assert [row.name for row in rows if row.result is Result.SKIPPED] == ["port", "topology", "memory"]
 
 
 def passed(facts: Facts, name: str, asked: Ask | None = None) -> str:

@@ -14,6 +14,7 @@ import pytest
 from hostler.bootstrap.offline import offline_box
 from hostler.domain.hold_record import parse_instant
 from hostler.interfaces.cli.main import run
+from hostler.services.catalog_parts import CatalogParts
 from hostler.services.config_parts import ConfigParts
 from hostler.services.holds_offline import BoxParts
 from hostler.services.schedule_offline import OfflineSchedule
@@ -57,6 +58,9 @@ class Offline:
 
     def serving(self) -> ServeParts:
         raise AssertionError("no test of the box serves")
+
+    def catalog(self) -> CatalogParts:
+        raise AssertionError("a box command asks for no catalog")
 
     def schedule(self) -> OfflineSchedule:
         raise AssertionError("no test of the box asks for a schedule")

@@ -7,6 +7,7 @@ import pytest
 
 from hostler.adapters.config.offline import OfflineConfig
 from hostler.interfaces.cli.main import run
+from hostler.services.catalog_parts import CatalogParts
 from hostler.services.config_parts import ConfigParts
 from hostler.services.holds_offline import BoxParts
 from hostler.services.schedule_offline import OfflineSchedule
@@ -38,6 +39,9 @@ class ConfigOnly:
     def config(self) -> ConfigParts:
         self.asked.append("config")
         return self.parts
+
+    def catalog(self) -> CatalogParts:
+        raise AssertionError("a command on the config asks for no catalog")
 
     def box(self) -> BoxParts:
         raise AssertionError("a command on the config asks for no hold")

@@ -6,6 +6,7 @@ HTTP statuses, exit codes and dialects are in `hostler.wire.refusals`.
 
 from hostler.domain.errors.asking import (
     CursorReset,
+    DownloadFailed,
     EngineNotFound,
     HoldPathDiffers,
     HoldPathUnusable,
@@ -83,6 +84,7 @@ __all__ = [
     "CursorReset",
     "DaemonRuns",
     "DaemonUnreachable",
+    "DownloadFailed",
     "Draining",
     "Ended",
     "EngineFailed",

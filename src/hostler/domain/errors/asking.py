@@ -81,6 +81,20 @@ class InvalidCatalog(Refusal):
 
 
 @dataclass(eq=False, kw_only=True)
+class DownloadFailed(Refusal):
+    """A file could not be fetched, or not to its end (CAT-12)."""
+
+    kind = Kind.UNREACHABLE
+    code = "download_failed"
+    message = "{file} was not fetched: {why}."
+    hint = "{way}"
+
+    file: str
+    why: str
+    way: str = "Run the same command again: it goes on where it ended."
+
+
+@dataclass(eq=False, kw_only=True)
 class NotTheFile(Refusal):
     """What was downloaded, or lies there already, is not the catalog's file (CAT-12)."""
 

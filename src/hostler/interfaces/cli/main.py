@@ -22,6 +22,7 @@ from hostler.domain.errors import Refusal
 from hostler.interfaces.cli.failure import BROKEN_PIPE, INTERRUPTED, fail, usage
 from hostler.interfaces.cli.plain_help import FoldedHelp
 from hostler.interfaces.cli.signals import Signalled
+from hostler.services.catalog_parts import CatalogParts
 from hostler.services.config_parts import ConfigParts
 from hostler.services.holds_offline import BoxParts
 from hostler.services.schedule_offline import OfflineSchedule
@@ -37,6 +38,10 @@ class Bootstrap(Protocol):
 
     def config(self) -> ConfigParts:
         """For `hostler config` and `hostler paths`."""
+        ...
+
+    def catalog(self) -> CatalogParts:
+        """For `hostler catalog`, `hostler engine` and `hostler pull`."""
         ...
 
     def serving(self) -> ServeParts:
@@ -196,6 +201,20 @@ COMMANDS: Final = (
     Command(name="box", path=f"{_HERE}.box:app", help="Hold this box, or see who does. Needs no daemon."),
     Command(name="config", path=f"{_HERE}.config:app", help="Check and show the config."),
     Command(
+        name="catalog",
+        path=f"{_HERE}.catalog:app",
+        help="Check and show the catalog: known shapes of models, and how dangerous each is.",
+    ),
+    Command(
+        name="engine", path=f"{_HERE}.from_catalog:app", help="Write the config of an engine of the catalog."
+    ),
+    Command(
+        name="pull",
+        path=f"{_HERE}.pull:pull",
+        help="Fetch a model's files, or adopt those that are there. Starts nothing.",
+        example="hostler pull qwen3-0.6b#Q8_0",
+    ),
+    Command(
         name="reload",
         path=f"{_HERE}.reload:reload",
         help="Take up the changed config; nothing that runs is stopped.",
@@ -273,6 +292,8 @@ def _part(bootstrap: Bootstrap, wanted: type) -> object:
         return bootstrap.box()
     if wanted is ConfigParts:
         return bootstrap.config()
+    if wanted is CatalogParts:
+        return bootstrap.catalog()
     if wanted is ServeParts:
         return bootstrap.serving()
     if wanted is OfflineSchedule:
