@@ -14,9 +14,9 @@ from tools.pages.text import table
 
 INTRODUCTION: Final = """# The catalog
 
-What an entry is for, and what its class does: [the catalog explained](../explanation/catalog.md). Entries of
-your own lie in the directory that `catalog:` names in the config, one file each, `ID.yaml`; the JSON Schema is
-`hostler catalog schema`. A key that is not listed here is an error; none of them describes a box.
+What an entry is for, and what its class does: [the catalog explained](../explanation/catalog.md). Entries
+of your own lie in the directory that `catalog:` names in the config, one file each, `ID.yaml`; the JSON
+Schema is `hostler catalog schema`. A key that is not listed here is an error; none of them describes a box.
 
 ## Entries that are shipped
 
@@ -27,8 +27,8 @@ KEYS: Final = """
 
 # Keys of an entry
 
-`<name>` is a name that you give, `[]` an item of a list. A size is written `512 MiB`, `43 GiB` or `157 GB`; as
-exactly as it is known where a download is to be proven by it: `639446688 B`.
+`<name>` is a name that you give, `[]` an item of a list. A size is written `512 MiB`, `43 GiB` or `157 GB`;
+as exactly as it is known where a download is to be proven by it: `639446688 B`.
 """
 
 
