@@ -194,9 +194,9 @@ class _Fetch:
             if answer.status_code == 416 and total == have:
                 yield _Source(start=have, total=have, chunks=iter(()))
             elif answer.status_code == 206 and _starts_at(answer) == have:
-                yield _Source(start=have, total=total, chunks=answer.iter_raw(CHUNK))
+                yield _Source(start=have, total=total, chunks=answer.iter_raw())
             elif answer.status_code == 200:
-                yield _Source(start=0, total=total, chunks=answer.iter_raw(CHUNK))
+                yield _Source(start=0, total=total, chunks=answer.iter_raw())
             elif answer.status_code in (206, 416):
                 # What we have is not a beginning of what is there now.
                 self.part.truncate(0)
