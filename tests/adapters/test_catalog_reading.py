@@ -268,7 +268,7 @@ def test_the_last_good_directory_stays_in_force(tmp_path: Path) -> None:
     found = load(str(place), kept(state))
     assert found.known
     assert found.find("tiny#4k") is not None
-    assert found.trouble.endswith("the last good one is in force")
+    assert found.trouble.startswith("the last good one is in force: ")
     assert "no YAML" in found.trouble
     keep(state, found)
     path.unlink()
@@ -280,7 +280,7 @@ def test_on_a_first_start_nothing_stands_in(tmp_path: Path) -> None:
     """CAT-7: without a last good state an unreadable directory leaves nobody who knows what an entry is."""
     found = load(str(tmp_path / "none"), kept(tmp_path / "state"))
     assert not found.known
-    assert found.trouble.endswith("nothing stands in for it: no good one was seen before")
+    assert found.trouble.startswith("nothing stands in for it (no good one was seen before): ")
     assert "glm-5.3-flash" in found.entries
 
 

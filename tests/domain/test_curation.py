@@ -57,6 +57,8 @@ def test_what_must_be_available_is_need_and_reserve() -> None:
         (Build(release=5900), REPORT, None),
         (Build(release=5901), REPORT, "its build is 5900, and at least 5901 is needed"),
         (Build(release=5900), "llama-server b6001", None),
+        (Build(release=1), "version: 1 (571d0d5)\nbuilt with GNU 11.4.0 for Linux x86_64", None),
+        (Build(release=1), "version: 0.3.0-dev", "its build has no number, and at least 1 is needed"),
         (Build(release=5900), "nothing of it", "its build has no number, and at least 5900 is needed"),
         (Build(commits=("3f2a1c9",)), REPORT, None),
         (Build(commits=("3f2a1c9d00",)), REPORT, None),

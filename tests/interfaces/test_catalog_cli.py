@@ -225,7 +225,7 @@ def test_the_schema_is_printed(shell: Shell) -> None:
 
 
 def test_a_broken_directory_is_told_everywhere(shell: Shell) -> None:
-    """CAT-7, CAT-11: where nobody knows what is in the catalog, list and show refuse with 65 and the cause."""
+    """CAT-7, CAT-11: where nobody knows what the catalog has, list and show refuse with 65 and the cause."""
     own(shell, "broken: [")
     for words in (("list",), ("show", "tiny"), ("fit", "tiny")):
         code, _, err = shell("catalog", *words)

@@ -12,8 +12,8 @@ from typing import Final
 
 from hostler.domain.catalog import ALONE, Build, Entry, Variant
 
-BARE_NUMBER: Final = re.compile(r"\b(?:version:?\s*|build[ :]+|b)(\d{2,})\b", re.IGNORECASE)
-"""A build number as llama.cpp reports it: `version: 5900 (3f2a1c9)`, `b5900`, `build 5900`."""
+BARE_NUMBER: Final = re.compile(r"\b(?:version:?\s*|build[ :]+|b(?=\d{3}))(\d+)(?![\w.])", re.IGNORECASE)
+"""A build number as llama.cpp reports it: `version: 5900 (3f2a1c9)`, `b5900`; `version 0.3.0` is none."""
 _COMMIT: Final = re.compile(r"\b[0-9a-f]{7,40}\b", re.IGNORECASE)
 _SPEED: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT])bit/s")
 _BITS: Final = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}

@@ -244,12 +244,12 @@ def _last_good(directory: str, trouble: str, kept: Kept) -> Catalog:
     last = together(directory, [read_text(name, texts[name]) for name in sorted(texts)])
     why = kept.why or (str(last.problems[0]) if last.problems else "")
     entries = overlaid(shipped().entries, () if why else last.entries)
-    end = f"and nothing stands in for it: {why}" if why else "the last good one is in force"
+    start = f"nothing stands in for it ({why})" if why else "the last good one is in force"
     return Catalog(
         entries=entries,
         directory=directory,
         added=frozen({} if why else dict(texts)),
-        trouble=f"{trouble}; {end}",
+        trouble=f"{start}: {trouble}",
         known=not why,
     )
 
