@@ -313,6 +313,21 @@ def test_without_a_look_at_the_machine_the_rest_is_asked(step: str) -> None:
     assert said(found) == ("allow" if step in ("port", "topology", "memory") else STEPS[step][1])
 
 
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"barred": "nobody knows what a#4k is: x"}, "nobody knows what a#4k is: x"),
+        ({"build": "its build is 5, and at least 6 is needed"}, "its build is 5"),
+        ({"context_most": 4096}, "its context of 262144 is above the model's 4096"),
+    ],
+)
+def test_what_the_catalog_forbids_is_not_launchable(changed: dict[str, object], why: str) -> None:
+    """CAT-7, CAT-8, GATE-1: a barred engine, a wrong build and a context too large are refused for good."""
+    found = decide(ask(), replace(GOOD, **changed))  # type: ignore[arg-type]  # any field of it
+    assert said(found) == "not_launchable"
+    assert why in str(found)
+
+
 # ---------------------------------------------------------------- why
 
 

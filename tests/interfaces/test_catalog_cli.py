@@ -281,7 +281,7 @@ def test_this_machine_is_read(shell: Shell) -> None:
     write_config(shell.folder, f"version: 1\nhosts: {{local: {{memory: {{reader: 'files:{bed}'}}}}}}\n")
     found = shell.json("catalog", "fit", "qwen3-0.6b")
     assert found["memory"] == {"gpu0": 900 << 20, "ram": 1 << 30}
-    assert [row["result"] for row in found["fits"]] == ["tight", "tight"]  # type: ignore[attr-defined]  # JSON
+    assert [row["result"] for row in found["fits"]] == ["tight", "tight"]  # type: ignore[attr-defined]  # rows of JSON
     (bed / "gpu0").unlink()
     (bed / "ram").unlink()
     assert shell.json("catalog", "fit", "qwen3-0.6b")["memory"] == {"host": None}

@@ -221,7 +221,7 @@ def every_problem(read: CatalogRead) -> tuple[Problem, ...]:
     return (*read.problems, *over_shipped(read), *(() if read.problems else defaults(read)))
 
 
-def load(directory: str | None, kept: Kept = Kept()) -> Catalog:  # noqa: B008 - frozen
+def load(directory: str | None, kept: Kept = Kept()) -> Catalog:  # noqa: B008 - a frozen value, made once
     """The catalog in force: the shipped entries, and those of `directory` or of its last good state (CAT-7).
 
     Never raises.
