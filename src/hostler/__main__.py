@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from hostler import __version__
 
 if TYPE_CHECKING:
+    from hostler.services.catalog_parts import CatalogParts
     from hostler.services.config_parts import ConfigParts
     from hostler.services.deadman_offline import OfflineDeadmen
     from hostler.services.doctor_parts import DoctorParts
@@ -56,6 +57,11 @@ class Lazily:
         from hostler.bootstrap.offline_doctor import offline_doctor
 
         return offline_doctor(os.environ)
+
+    def catalog(self) -> CatalogParts:
+        from hostler.bootstrap.offline import offline_catalog
+
+        return offline_catalog(os.environ)
 
     def serving(self) -> ServeParts:
         from hostler.bootstrap.serving import Serving

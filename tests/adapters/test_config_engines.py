@@ -150,7 +150,7 @@ def test_an_engine_of_a_fleet_is_checked(tmp_path: Path, text: str, expected: st
 
 
 def test_a_class_is_narrowed_and_never_widened(tmp_path: Path) -> None:
-    """CAT-3: the class is the more dangerous of what is declared and what the shape is."""
+    """CAT-3: the class is the most dangerous of what is declared, of its shape, and of what it is part of."""
     text = TWO + one(
         "  a: {E, host: crow}\n  c: {E, host: raven}\n  w: {E, host: crow, serving_class: wedge-risk}\n"
         "  b: {driver: distributed, members: [a, c]}\n"
@@ -160,8 +160,8 @@ def test_a_class_is_narrowed_and_never_widened(tmp_path: Path) -> None:
     assert fleet is not None
     classes = {str(name): str(engine.serving_class) for name, engine in fleet.engines.items()}
     assert classes == {
-        "a": "resident",
-        "c": "resident",
+        "a": "wedge-risk",
+        "c": "wedge-risk",
         "w": "wedge-risk",
         "b": "windowed",
         "d": "wedge-risk",

@@ -69,6 +69,7 @@ STEPS: Mapping[str, tuple[Break, str]] = {
     "leased": (lambda it: replace(it, leased=LEASE), "leased"),
     "fence": (lambda it: replace(it, fence=FENCE), "fenced"),
     "port": (lambda it: live(it, port_holder="pid 4711 (nginx)"), "port_conflict"),
+    "topology": (lambda it: live(it, topology="the link tb0 to crow is down"), "topology"),
     "memory": (lambda it: live(it, eviction=Cannot(refusal=NO_ROOM)), "memory_now"),
 }
 PERMANENT = {"serving_class", "launchable", "suspended"}
@@ -309,7 +310,22 @@ def test_the_plan_of_an_allowed_start() -> None:
 def test_without_a_look_at_the_machine_the_rest_is_asked(step: str) -> None:
     """GATE-1: the checks that need no look at the machine refuse before it is looked at."""
     found = decide(TIMER, replace(broken(step), live=None))
-    assert said(found) == ("allow" if step in ("port", "memory") else STEPS[step][1])
+    assert said(found) == ("allow" if step in ("port", "topology", "memory") else STEPS[step][1])
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"barred": "nobody knows what a#4k is: x"}, "nobody knows what a#4k is: x"),
+        ({"build": "its build is 5, and at least 6 is needed"}, "its build is 5"),
+        ({"context_most": 4096}, "its context of 262144 is above the model's 4096"),
+    ],
+)
+def test_what_the_catalog_forbids_is_not_launchable(changed: dict[str, object], why: str) -> None:
+    """CAT-7, CAT-8, GATE-1: a barred engine, a wrong build and a context too large are refused for good."""
+    found = decide(ask(), replace(GOOD, **changed))  # type: ignore[arg-type]  # any field of it
+    assert said(found) == "not_launchable"
+    assert why in str(found)
 
 
 # ---------------------------------------------------------------- why
@@ -331,7 +347,7 @@ def test_why_prints_every_check_in_order() -> None:
 def test_why_of_what_runs() -> None:
     """GATE-2: for an engine that runs `why` says so, and skips what is not asked then."""
     rows = explain(ask(), replace(broken("hold"), state=State.READY))
-    assert [row.result.value for row in rows] == ["pass", "pass", *["skipped"] * 8]
+    assert [row.result.value for row in rows] == ["pass", "pass", *["skipped"] * 9]
     assert {row.text for row in rows[1:]} == {"it runs already, as itself"}
     starting = explain(ask(), replace(GOOD, state=State.STARTING))
     assert starting[1].text == "its start is under way"
@@ -340,7 +356,7 @@ def test_why_of_what_runs() -> None:
 def test_why_without_a_look_at_the_machine() -> None:
     """GATE-2: without a look at the machine `why` says which checks were not made."""
     rows = explain(ask(), replace(GOOD, live=None))
-    assert [row.name for row in rows if row.result is Result.SKIPPED] == ["port", "memory"]
+    assert [row.name for row in rows if row.result is Result.SKIPPED] == ["port", "topology", "memory"]
 
 
 def passed(facts: Facts, name: str, asked: Ask | None = None) -> str:

@@ -17,6 +17,7 @@ from hostler.domain.fleet import (
 )
 from hostler.domain.reload import LAUNCH, Change, How, changes, taken_up
 from hostler.domain.values import EngineId, HostName, RouteName
+from tests.fakes.catalog import catalog, entry
 from tests.fakes.world import CROW, engine, fleet
 
 
@@ -115,6 +116,24 @@ def test_every_other_part_is_compared_by_its_names() -> None:
         "changed key me: digest, scopes",
     ]
     assert "hk_hidden" not in repr(changes(full, other))
+
+
+def test_a_changed_catalog_is_told() -> None:
+    """CONF-3, CAT-7: entries that came, went or changed are told, and the policy, and a broken directory."""
+    old = replace(fleet([]), catalog=catalog(entry("a"), entry("b")))
+    new = replace(
+        fleet([]),
+        catalog=catalog(entry("b", family="c"), entry("c"), directory="/srv/c", trouble="broken"),
+        uncurated="refuse",
+    )
+    assert told(old, new) == [
+        "removed catalog entry a",
+        "changed catalog entry b: family",
+        "added catalog entry c",
+        "changed policy: uncurated",
+        "changed catalog (broken)",
+    ]
+    assert taken_up(old, new).catalog == new.catalog
 
 
 def test_a_change_is_one_sentence() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from hostler.domain.curation import Crossing, LinkSeen
 from hostler.domain.engine import Launch, Probe, Run, StopReport
 from hostler.domain.hold import HoldRecord, HoldState, HoldView
 from hostler.domain.memory import Pools, Reading
@@ -92,6 +93,9 @@ class FakeMachine:
     asked: list[EngineId] = field(default_factory=list)
     forced: list[str] = field(default_factory=list)
     reads: dict[str, int] = field(default_factory=dict)
+    builds: dict[str, str] = field(default_factory=dict)
+    asked_builds: list[str] = field(default_factory=list)
+    links: dict[str, LinkSeen] = field(default_factory=dict)
 
     def read(self) -> Pools:
         """The need `MemoryReader`."""
@@ -121,6 +125,18 @@ class FakeMachine:
         """The need `Programs`."""
         self._count("disk")
         return program not in self.missing
+
+    def report(self, program: str, env: Mapping[str, str], cwd: str) -> str | None:
+        return self.builds.get(program) if program in self.asked_builds else None
+
+    async def ask(self, program: str, env: Mapping[str, str], cwd: str) -> None:
+        self.asked_builds.append(program)
+
+    async def probe(self, crossings: Sequence[Crossing]) -> Sequence[LinkSeen]:
+        """The need `Links`: all are up, fast and reached, unless a test says otherwise."""
+        self._count("links")
+        good = LinkSeen(up=True, speed=40 * 10**9, reached=True)
+        return [self.links.get(crossing.to, good) for crossing in crossings]
 
     def close(self, url: str) -> None:
         """The need `Connections`."""

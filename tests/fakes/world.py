@@ -339,6 +339,7 @@ def join(
         ports=machine,
         models=machine,
         programs=machine,
+        links=machine,
         clock=clock,
         events=events,
         disabled=disabled,

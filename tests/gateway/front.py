@@ -291,6 +291,7 @@ def the_engines(
         ports=machine,
         models=machine,
         programs=machine,
+        links=machine,
         clock=clock,
         events=events,
     )

@@ -14,6 +14,7 @@ import pytest
 from hostler.bootstrap.offline import offline_box
 from hostler.domain.hold_record import parse_instant
 from hostler.interfaces.cli.main import run
+from hostler.services.catalog_parts import CatalogParts
 from hostler.services.config_parts import ConfigParts
 from hostler.services.deadman_offline import OfflineDeadmen
 from hostler.services.doctor_parts import DoctorParts
@@ -75,6 +76,9 @@ class Offline:
 
     def sight(self) -> SightParts:
         raise AssertionError("no test of the box looks at one")
+
+    def catalog(self) -> CatalogParts:
+        raise AssertionError("a box command asks for no catalog")
 
     def schedule(self) -> OfflineSchedule:
         raise AssertionError("no test of the box asks for a schedule")

@@ -12,6 +12,7 @@ import httpx2
 from starlette.applications import Starlette
 
 from hostler.adapters.store.memory import MemoryStore
+from hostler.domain.curation import Crossing, LinkSeen
 from hostler.domain.engine import EngineState, Launch
 from hostler.domain.errors import Refusal
 from hostler.domain.fleet import (
@@ -92,6 +93,15 @@ class Machine:
 
     def exists(self, program: str, env: object, cwd: str) -> bool:
         return True
+
+    def report(self, program: str, env: object, cwd: str) -> str | None:
+        return None
+
+    async def ask(self, program: str, env: object, cwd: str) -> None:
+        """Programs: no build is asked for."""
+
+    async def probe(self, crossings: Sequence[Crossing]) -> Sequence[LinkSeen]:
+        return [LinkSeen(up=True, reached=True) for _ in crossings]
 
     def close(self, url: str) -> None:
         """Connections: there are none."""
@@ -285,6 +295,7 @@ def orchestra(
         ports=machine,
         models=machine,
         programs=machine,
+        links=machine,
         clock=clock,
         events=queue,
     )

@@ -8,6 +8,7 @@ from hostler.adapters.config.offline import OfflineConfig
 from hostler.adapters.scan.offline import OfflinePorts
 from hostler.interfaces.cli.main import run
 from hostler.interfaces.cli.ports_text import say_live
+from hostler.services.catalog_parts import CatalogParts
 from hostler.services.config_parts import ConfigParts
 from hostler.services.deadman_offline import OfflineDeadmen
 from hostler.services.doctor_parts import DoctorParts
@@ -54,6 +55,9 @@ class PortsOnly:
 
     def deadmen(self) -> OfflineDeadmen:
         raise AssertionError("a command on ports asks for no deadmen")
+
+    def catalog(self) -> CatalogParts:
+        raise AssertionError("this command asks for no catalog")
 
     def doctor(self) -> DoctorParts:
         raise AssertionError("this command asks for no doctor")

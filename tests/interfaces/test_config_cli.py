@@ -7,6 +7,7 @@ import pytest
 
 from hostler.adapters.config.offline import OfflineConfig
 from hostler.interfaces.cli.main import run
+from hostler.services.catalog_parts import CatalogParts
 from hostler.services.config_parts import ConfigParts
 from hostler.services.deadman_offline import OfflineDeadmen
 from hostler.services.doctor_parts import DoctorParts
@@ -44,6 +45,9 @@ class ConfigOnly:
     def config(self) -> ConfigParts:
         self.asked.append("config")
         return self.parts
+
+    def catalog(self) -> CatalogParts:
+        raise AssertionError("a command on the config asks for no catalog")
 
     def box(self) -> BoxParts:
         raise AssertionError("a command on the config asks for no hold")

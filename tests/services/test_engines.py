@@ -167,10 +167,10 @@ async def test_why_names_the_last_failure_while_it_counts() -> None:
         lane = it.lane("fast")
         it.lanes.give_up(lane, "it exited with status 1")
         ask = Ask(engine=lane.engine.id, cause=Cause.REQUEST, requester=Requester())
-        last = it.engines.why("fast", ask)[-1]
+        last = (await it.engines.why("fast", ask))[-1]
         assert (last.name, last.result, last.code) == ("last_start", Result.REFUSED, "engine_failed")
         assert (
             last.text == "it exited with status 1; it is tried again in 30 s, or after `hostler clear fast`"
         )
         await it.clock.advance(30)
-        assert [check.name for check in it.engines.why("fast", ask) if check.name == "last_start"] == []
+        assert [check.name for check in await it.engines.why("fast", ask) if check.name == "last_start"] == []

@@ -113,7 +113,7 @@ async def test_why_says_what_a_start_would_be_told(
     async with world(engine("a", files=("m.gguf",))) as it:
         if spoil is not None:
             spoil(it)
-        rows = it.engines.why("a", it.ask("a", cause))
+        rows = await it.engines.why("a", it.ask("a", cause))
         assert it.driver.started == []
         first = next((row for row in rows if row.result is Result.REFUSED), None)
         try:
@@ -132,6 +132,7 @@ async def test_why_says_what_a_start_would_be_told(
             "leased",
             "fence",
             "port",
+            "topology",
             "memory",
         ]
 
@@ -143,7 +144,7 @@ async def test_why_shows_every_sum() -> None:
     ) as it:
         await it.up("a")
         it.hold.write()
-        rows = {row.name: row for row in it.engines.why("b", it.ask("b"))}
+        rows = {row.name: row for row in await it.engines.why("b", it.ask("b"))}
         assert rows["hold"].code == "box_reserved"
         assert rows["memory"].result is Result.PASSED
         assert "needs 80.0 GiB + 8.0 reserve; available 44.0" in rows["memory"].text
@@ -260,7 +261,7 @@ async def test_an_unmeasured_engine_loads_alone() -> None:
         await it.clock.advance(5)
         second = it.wanted("b")
         await it.clock.advance(5)
-        memory = it.engines.why("b", it.ask("b"))[-1]
+        memory = (await it.engines.why("b", it.ask("b")))[-1]
         assert memory.text == (
             "b does not fit on crow now: new loads for the first time, and is measured alone."
         )

@@ -121,9 +121,12 @@ async def test_a_holders_claim_is_no_proof(it: Parts) -> None:
 async def test_why_says_that_it_is_leased(it: Parts) -> None:
     """GATE-2: `why` of a leased engine says by whom and until when, and to its holder that it passes."""
     await it.world.engines.stop("big", ANN)
-    rows = {row.name: row for row in it.world.engines.why("big", it.world.ask("big"))}
+    rows = {row.name: row for row in await it.world.engines.why("big", it.world.ask("big"))}
     assert rows["leased"].text == "big is leased: ann has pair until 2026-09-04T21:06:11.482Z."
-    own = {row.name: row for row in it.world.engines.why("big", replace(it.world.ask("big"), requester=ANN))}
+    own = {
+        row.name: row
+        for row in await it.world.engines.why("big", replace(it.world.ask("big"), requester=ANN))
+    }
     assert own["leased"].code is None
 
 
@@ -298,7 +301,8 @@ async def test_what_cannot_be_read_of_it_is_told(it: Parts) -> None:
         up = it.world.gate.guard.fence(it.world.clock.moment().plus(1e6))
         assert up is not None
     rows = {
-        row.name: row for row in it.world.engines.why("cold", it.world.ask("cold", cause=Cause.RESIDENCY))
+        row.name: row
+        for row in await it.world.engines.why("cold", it.world.ask("cold", cause=Cause.RESIDENCY))
     }
     assert rows["fence"].text == "A fence is up until unknown: its record cannot be read."
     it.world.files.texts["held"] = '{"engine big": {"lease": 1}}'

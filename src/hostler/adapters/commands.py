@@ -29,6 +29,8 @@ class SystemCommands:
     """Runs commands of this host with what may be passed on of `environment` (ENG-2)."""
 
     environment: Mapping[str, str]
+    more: Mapping[str, str] = field(default_factory=dict)
+    """Added to the clean environment."""
 
     def exists(self, program: str) -> bool:
         return shutil.which(program, path=self.environment.get("PATH")) is not None
@@ -64,7 +66,7 @@ class SystemCommands:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            env=clean_environment(self.environment, {}),
+            env=clean_environment(self.environment, self.more),
             cwd="/",
             start_new_session=True,
         )

@@ -18,6 +18,7 @@ from hostler.adapters.hold_file import HoldFile, boot_id, user_ids
 from hostler.adapters.hold_sight import FirstSight
 from hostler.adapters.hold_write import HoldWriter
 from hostler.adapters.host import pools
+from hostler.adapters.host.links import SystemLinks
 from hostler.adapters.ids import SystemIds
 from hostler.adapters.metrics import PrometheusMeters
 from hostler.adapters.models_dir import ModelsDir
@@ -25,6 +26,7 @@ from hostler.adapters.programs import ProgramFiles
 from hostler.adapters.ready import tell_ready
 from hostler.adapters.state_files import DirectoryStateFiles
 from hostler.adapters.store.sqlite import SqliteStore
+from hostler.bootstrap.catalog import take_catalog
 from hostler.bootstrap.control import Services, control_of
 from hostler.bootstrap.engines import EngineConnections, drivers_of, lanes_of
 from hostler.bootstrap.ground import Ground, World
@@ -73,6 +75,7 @@ from hostler.services.watch import Watch
 
 def build(ground: Ground) -> Daemon:
     """The daemon of this node, ready to run."""
+    take_catalog(ground.fleet, ground.paths.state_dir)
     world = _world(ground)
     guard = Guard()
     holds, writer, hold = _holds(ground, world)
@@ -233,7 +236,8 @@ def _engines(ground: Ground, world: World, holds: Holds, guard: Guard) -> Engine
         memory=world.memory,
         ports=LocalPorts(),
         models=world.models,
-        programs=ProgramFiles(),
+        programs=ProgramFiles(environment=ground.env),
+        links=SystemLinks(),
         clock=world.clock,
         events=world.events,
         disabled=ground.disabled,

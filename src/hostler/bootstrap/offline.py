@@ -1,4 +1,4 @@
-"""The parts of commands that need no daemon (INTERFACE-3): holds, the config, and the daemon's unit.
+"""The parts of commands that need no daemon (INTERFACE-3): holds, the config, the catalog, the daemon's unit.
 
 Decides which adapter fulfils which need of theirs. Loads the config's adapters only for who asks for them:
 `hostler box status` must answer in an instant (PERF-11).
@@ -18,6 +18,7 @@ from hostler.adapters.hold_settings import SYSTEM, HoldSettings, hold_settings, 
 from hostler.adapters.hold_sight import FirstSight
 from hostler.adapters.hold_write import HoldWriter
 from hostler.domain.errors import InvalidConfig
+from hostler.services.catalog_parts import CatalogParts
 from hostler.services.config_parts import ConfigParts
 from hostler.services.holds_offline import BoxParts
 from hostler.services.import_parts import ImportParts
@@ -61,6 +62,13 @@ def offline_ports(env: Mapping[str, str]) -> PortsParts:
     from hostler.adapters.scan.offline import OfflinePorts  # noqa: PLC0415 - as above
 
     return OfflinePorts(config=OfflineConfig(env=env, here=Path.cwd()), listeners=HostListeners())
+
+
+def offline_catalog(env: Mapping[str, str]) -> CatalogParts:
+    """The catalog of this machine, and its directory of models."""
+    from hostler.adapters.catalog.offline import OfflineCatalog  # noqa: PLC0415 - as offline_config
+
+    return OfflineCatalog(env=env, here=Path.cwd())
 
 
 def offline_box(env: Mapping[str, str], root: str = "/") -> BoxParts:

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hostler.adapters.hold_file import HoldFile
+from hostler.bootstrap.catalog import take_catalog
 from hostler.bootstrap.engines import BUILT, launches_of
 from hostler.bootstrap.ground import Ground, World
 from hostler.bootstrap.ports import taken_ports
 from hostler.bootstrap.speech import Redaction, secrets_of
 from hostler.domain.engine import Launch
 from hostler.domain.fleet import Fleet
+from hostler.domain.uncurated import uncurated
 from hostler.domain.values import EngineId
 from hostler.services.browser_guard import BrowserGuard
 from hostler.services.engines import Engines
@@ -32,6 +34,7 @@ class NodeOutfit:
     redaction: Redaction
     keys: Callable[[Fleet], Keyring]
     config_file: Path
+    state_dir: Path
 
     def launches(self, fleet: Fleet) -> Mapping[EngineId, Launch]:
         """How each engine of this host is launched. Refuses `limit`."""
@@ -44,9 +47,10 @@ class NodeOutfit:
         return self.keys(fleet)
 
     def take(self, fleet: Fleet) -> None:
-        """Hide its secrets, and let its essential engines start under a hold."""
+        """Hide its secrets, let its essential engines start under a hold, and keep its catalog."""
         self.redaction.hide(secrets_of(fleet))
         self.hold.essentials = frozenset(str(engine) for engine in fleet.essentials())
+        take_catalog(fleet, self.state_dir, told=uncurated(self.world.config.fleet))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +77,7 @@ def reload_of(ground: Ground, world: World, parts: Swapped) -> Reload:
             redaction=ground.speech.redact,
             keys=ground.keys,
             config_file=Path(ground.config_file),
+            state_dir=ground.paths.state_dir,
         ),
         config=world.config,
         lanes=parts.engines.lanes,

@@ -14,6 +14,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Literal, TypeVar
 
+from hostler.domain.catalog import NO_CATALOG, Catalog
+from hostler.domain.curation import Curation
 from hostler.domain.resource import Resource
 from hostler.domain.values import EngineId, HostName, RouteName, ServingClass
 
@@ -146,7 +148,11 @@ class Compose:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """One servable model process. `port` None is `auto`; `need` empty is unknown (MEM-2)."""
+    """One servable model process. `port` None is `auto`; `need` empty is unknown (MEM-2).
+
+    `entry` of a member is that of the distributed engine that it is of. `serving_class` is the merge of all
+    that speaks of it (CAT-3), `curation` what its entry means for it.
+    """
 
     id: EngineId
     host: HostName
@@ -176,6 +182,7 @@ class Engine:
     on_disconnect: Literal["cancel", "drain"] = "cancel"
     websockets: Literal["count", "ignore"] = "count"
     entry: str | None = None
+    curation: Curation | None = None
     context: int | None = None
     serving_class: ServingClass = ServingClass.RESIDENT
     enabled: bool = True
@@ -353,7 +360,7 @@ class Fleet:
     """The whole config, checked. `here` is the host that this daemon runs on.
 
     `later` keeps the validated documents of parts that are not built yet (reservations, modes, ports,
-    sync, notices, catalog, policy), by their top-level key.
+    sync, notices), by their top-level key.
     """
 
     here: HostName
@@ -370,6 +377,8 @@ class Fleet:
     gateway: Gateway = Gateway()
     keys: tuple[Key, ...] = ()
     resources: Mapping[str, Resource] = field(default_factory=lambda: frozen({}))
+    catalog: Catalog = NO_CATALOG
+    uncurated: Literal["allow", "refuse"] = "allow"
     ended_kept_s: float = 90 * 86_400.0
     later: Mapping[str, object] = field(default_factory=lambda: frozen({}))
 

@@ -27,6 +27,7 @@ from hostler.domain.errors import (
     Refusal,
     ServingClassRefused,
     Suspended,
+    TopologyRefused,
 )
 from hostler.domain.eviction import Cannot, Eviction
 from hostler.domain.fleet import DriverKind, Engine, frozen
@@ -77,15 +78,18 @@ class FenceUp:
 class Facts:
     """What the checks look at. The cheap part is always there; `live` needs reads of the machine.
 
-    `orchestration_off` says why nothing is started here; `missing` names files or the binary that are
-    not there; `never` is the sum of a need above the host's total. `leased` is the lease that has the engine.
+    `orchestration_off` says why nothing is started here; `barred` why the catalog keeps it from starting;
+    `missing` names files or the binary that are not there; `build` is why its binary is not the right one,
+    `never` the sum of a need above the host's total. `leased` is the lease that has the engine.
     """
 
     engine: Engine
     here: HostName
     state: State
     orchestration_off: str | None = None
+    barred: str | None = None
     missing: tuple[str, ...] = ()
+    build: str | None = None
     context_most: int | None = None
     never: str | None = None
     suspended_by: tuple[str, ...] = ()
@@ -101,11 +105,13 @@ class Live:
     """What is read of the machine at the moment of the decision.
 
     `port_holder` is who listens on the engine's port, None when nobody or an engine that the plan stops.
-    `need` None is unknown; `measuring` is another engine of this host whose need is being measured.
+    `topology` is what is wrong with its links. `need` None is unknown; `measuring` is another engine of this
+    host whose need is being measured.
     """
 
     port_holder: str | None = None
     port: int = 0
+    topology: str | None = None
     need: Mapping[str, int] | None = None
     measuring: EngineId | None = None
     eviction: Eviction | Cannot = field(default_factory=Eviction)
@@ -182,6 +188,9 @@ def _serving_class(ask: Ask, facts: Facts) -> Refusal | None:
 
 def _launchable(_ask: Ask, facts: Facts) -> Refusal | None:
     engine = facts.engine
+    if facts.barred is not None:
+        fix = "`hostler catalog check` says what is wrong; `hostler catalog list` shows the entries."
+        return NotLaunchable(engine=engine.id, why=facts.barred, fix=fix)
     if facts.missing:
         return NotLaunchable(
             engine=engine.id,
@@ -194,6 +203,9 @@ def _launchable(_ask: Ask, facts: Facts) -> Refusal | None:
             why=f"its context of {engine.context} is above the model's {facts.context_most}",
             fix="Lower `context:`.",
         )
+    if facts.build is not None:
+        fix = "Name a binary of that build in argv; `hostler catalog show` says which its entry needs."
+        return NotLaunchable(engine=engine.id, why=facts.build, fix=fix)
     if facts.never is not None:
         return MemoryNever(engine=engine.id, host=facts.here, arithmetic=facts.never)
     return None
@@ -258,6 +270,15 @@ def _port(_ask: Ask, facts: Facts) -> Refusal | None:
     )
 
 
+def _topology(_ask: Ask, facts: Facts) -> Refusal | None:
+    live = facts.live
+    if live is None or live.topology is None:
+        return None
+    return TopologyRefused(
+        engine=facts.engine.id, host=facts.here, why=live.topology, retry_after=MIN_RETRY_S
+    )
+
+
 def _memory(ask: Ask, facts: Facts) -> Refusal | None:
     live = facts.live
     if live is None:
@@ -295,11 +316,12 @@ CHECKS: Final[tuple[tuple[str, CheckFn], ...]] = (
     ("leased", _leased),
     ("fence", _fence),
     ("port", _port),
+    ("topology", _topology),
     ("memory", _memory),
 )
 """The checks in GATE-1's order: permanent ones, then who has it, then what is read of the machine."""
 
-LIVE: Final = frozenset({"port", "memory"})
+LIVE: Final = frozenset({"port", "topology", "memory"})
 """Checks that need `Facts.live`."""
 
 PASSED: Final[Mapping[str, str]] = frozen(
@@ -307,12 +329,13 @@ PASSED: Final[Mapping[str, str]] = frozen(
         "known": "it is an engine of this host, enabled and ours to start",
         "running": "it does not run yet",
         "serving_class": "its serving class may start",
-        "launchable": "its files are there and it is within the host's total",
+        "launchable": "its files and its build are there, and it is within the host's total",
         "suspended": "nobody suspended it",
         "hold": "no hold keeps it from starting",
         "leased": "no lease keeps it from starting",
         "fence": "no fence is up",
         "port": "its port is free, or held by an engine that makes way",
+        "topology": "the links that its shape goes over are as they must be",
         "memory": "it fits",
     }
 )
@@ -357,6 +380,8 @@ def _passed(name: str, ask: Ask, facts: Facts) -> str:
     """What a passed check says: the override, the hold's leave or the sum that made it pass."""
     if name == "serving_class" and facts.engine.serving_class is not ServingClass.RESIDENT:
         return f"it is {facts.engine.serving_class}, and the call names that class"
+    if name == "topology" and not (facts.engine.curation is not None and facts.engine.curation.crossings):
+        return "it runs on this host alone"
     if name == "hold" and facts.hold.held:
         return f"{shorten(facts.hold.owner)} holds the host, and allows this engine"
     if name == "leased" and facts.leased is not None:

@@ -95,6 +95,7 @@ def changes(old: Fleet, new: Fleet) -> tuple[Change, ...]:
         *_named("route", old.routes, new.routes),
         *_named("class", old.classes, new.classes),
         *_named("resource", old.resources, new.resources),
+        *_named("catalog entry", old.catalog.entries, new.catalog.entries),
         *_named("key", {key.name: key for key in old.keys}, {key.name: key for key in new.keys}),
         *_rest(old, new),
     )
@@ -155,6 +156,10 @@ def _rest(old: Fleet, new: Fleet) -> Iterator[Change]:
     for name in ("name", "ended_kept_s"):
         if getattr(old, name) != getattr(new, name):
             yield Change(how=How.CHANGED, what=f"fleet.{name}")
+    if old.uncurated != new.uncurated:
+        yield Change(how=How.CHANGED, what="policy", keys=("uncurated",))
+    if (old.catalog.directory, old.catalog.trouble) != (new.catalog.directory, new.catalog.trouble):
+        yield Change(how=How.CHANGED, what="catalog", note=new.catalog.trouble)
 
 
 def _differing(old: object, new: object) -> tuple[str, ...]:

@@ -145,10 +145,11 @@ class Engines:
         else:
             lane.cleared = True
 
-    def why(self, engine: str, ask: Ask) -> tuple[Check, ...]:
+    async def why(self, engine: str, ask: Ask) -> tuple[Check, ...]:
         """Every check of the gate in order with its result; starts nothing (GATE-2)."""
-        checks = self.gate.explain(ask)
         lane = self.lanes.get(engine)
+        await self.gate.survey(lane)
+        checks = self.gate.explain(ask, await self.gate.topology(lane))
         left = leaves_failed_in(self.clock.elapsed() - lane.changed_at, ask.cause)
         if lane.state is not State.FAILED or left <= 0:
             return checks

@@ -10,21 +10,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from hostler.domain import eviction, gate
+from hostler.domain.curation import asked, build_problem, topology_problem
 from hostler.domain.engine import State
 from hostler.domain.errors import Leased, NotLaunchable, Refusal
 from hostler.domain.events import Event
 from hostler.domain.eviction import Eviction, Running
-from hostler.domain.fleet import DriverKind, frozen
+from hostler.domain.fleet import HOST_POOL, DriverKind, frozen
 from hostler.domain.gate import Allow, Ask, Check, Facts, FenceUp, Live
 from hostler.domain.holding import ENGINE
-from hostler.domain.memory import Pools, effective_need, never_fits
+from hostler.domain.memory import Pools, effective_need, never_fits, pool_of, reserve_of
 from hostler.domain.moment import shown
 from hostler.domain.start_policy import start_budget_s
+from hostler.domain.uncurated import barred
 from hostler.domain.values import EngineId
 from hostler.services.guard import Guard
 from hostler.services.holds import Holds
 from hostler.services.lanes import Lane, Lanes
-from hostler.services.needs import Clock, Events, MemoryReader, Models, PortTable, Programs
+from hostler.services.needs import Clock, Events, Links, MemoryReader, Models, PortTable, Programs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,7 @@ class Gate:
     ports: PortTable
     models: Models
     programs: Programs
+    links: Links
     clock: Clock
     events: Events
     disabled: str | None = None
@@ -74,21 +77,34 @@ class Gate:
             found = gate.decide(ask, self._whole(cheap, ask.lease))
         return found if isinstance(found, Refusal) else None
 
-    def decide(self, ask: Ask) -> Allow:
-        """The whole gate, live; raises the refusal, and tells it."""
+    async def survey(self, lane: Lane) -> None:
+        """Ask its binary which build it is, where its entry needs one: the checks then know (CAT-8)."""
+        found, argv = lane.engine.curation, lane.launch.argv
+        if found is not None and found.build is not None and argv:
+            await self.programs.ask(argv[0], lane.launch.env, lane.launch.cwd)
+
+    async def topology(self, lane: Lane) -> str | None:
+        """Why a link that its shape goes over is not good enough now; None when all are (CAT-8)."""
+        found = lane.engine.curation
+        if found is None or found.crossings == ():
+            return None
+        return topology_problem(found.crossings, await self.links.probe(found.crossings or ()))
+
+    def decide(self, ask: Ask, topology: str | None = None) -> Allow:
+        """The whole gate, live; raises the refusal, and tells it. `topology` is what its links said now."""
         ask = self.proven(ask)
         self.admit(ask)
         lane = self.lanes.get(ask.engine)
-        found = gate.decide(ask, self._whole(self._cheap(lane), ask.lease))
+        found = gate.decide(ask, self._whole(self._cheap(lane), ask.lease, topology))
         if isinstance(found, Refusal):
             self.tell(ask, found)
             raise found
         return found
 
-    def explain(self, ask: Ask) -> tuple[Check, ...]:
+    def explain(self, ask: Ask, topology: str | None = None) -> tuple[Check, ...]:
         """Every check with its result, live (GATE-2)."""
         ask = self.proven(ask)
-        return gate.explain(ask, self._whole(self._cheap(self.lanes.get(ask.engine)), ask.lease))
+        return gate.explain(ask, self._whole(self._cheap(self.lanes.get(ask.engine)), ask.lease, topology))
 
     def proven(self, ask: Ask) -> Ask:
         """The wish with the lease that its caller names, where it is theirs (LEASE-15)."""
@@ -104,22 +120,36 @@ class Gate:
         program = words[0] if words else None
         if program is not None and not self.programs.exists(program, lane.launch.env, lane.launch.cwd):
             missing.append(program)
+        fleet, curated = self.lanes.config.fleet, engine.curation
         need = self.need(lane)
         pools = self._pools() if need and not lane.ready else None
-        host = self.lanes.config.fleet.host
         return Facts(
             engine=engine,
-            here=self.lanes.config.fleet.here,
+            here=fleet.here,
             state=lane.state,
             orchestration_off=self.orchestration_off(),
+            barred=barred(fleet, engine),
             missing=tuple(missing),
-            never=never_fits(need, host, pools) if need and pools is not None else None,
+            build=self._build(lane),
+            context_most=curated.context_most if curated is not None else None,
+            never=never_fits(need, fleet.host, pools) if need and pools is not None else None,
             suspended_by=lane.suspended_by,
             hold=self.holds.view(),
             leased=self.guard.holding(ENGINE, engine.id),
             fence=self._fence(),
             now=self.clock.now(),
         )
+
+    def _build(self, lane: Lane) -> str | None:
+        """Why its binary is not the build that its entry needs; one that was not asked yet is left to later.
+
+        A container or a unit has no binary of ours to ask.
+        """
+        found, argv = lane.engine.curation, lane.launch.argv
+        if found is None or found.build is None or not argv:
+            return None
+        report = self.programs.report(argv[0], lane.launch.env, lane.launch.cwd)
+        return None if report is None else build_problem(found.build, report)
 
     def _fence(self) -> FenceUp | None:
         now = self.clock.moment()
@@ -133,21 +163,22 @@ class Gate:
             until=shown(fence.until, now) if readable else None,
         )
 
-    def _whole(self, cheap: Facts, lease: str | None) -> Facts:
+    def _whole(self, cheap: Facts, lease: str | None, topology: str | None = None) -> Facts:
         """The facts with those of the machine; what `lease` itself has is no other's to it."""
         lane = self.lanes.get(cheap.engine.id)
-        need = self.need(lane)
+        need, pools = self.need(lane), self._pools()
         plan = eviction.plan(
             lane.engine,
-            need or {},
+            self._asked(lane, need or {}, pools),
             [self._running(it, lease) for it in self.lanes.by_id.values() if _counts(it)],
             self.lanes.config.fleet.host,
-            self._pools(),
+            pools,
             self.clock.elapsed(),
         )
         live = Live(
             port_holder=self._port_holder(lane, plan),
             port=lane.launch.port,
+            topology=topology,
             need=need,
             measuring=self._measuring(lane),
             eviction=plan,
@@ -163,7 +194,17 @@ class Gate:
 
     def need(self, lane: Lane) -> Mapping[str, int] | None:
         """What the engine needs, by pool; None when nobody knows (MEM-2)."""
-        return effective_need(lane.engine.need, lane.peak)
+        found = lane.engine.curation
+        peak = frozen({HOST_POOL: found.peak}) if found is not None and found.peak is not None else None
+        return effective_need(lane.engine.need, lane.peak, peak)
+
+    def _asked(self, lane: Lane, need: Mapping[str, int], pools: Pools) -> Mapping[str, int]:
+        """The need, and what its entry says must be available before its start (CAT-8)."""
+        found, reading = lane.engine.curation, pools.get(HOST_POOL)
+        if found is None or found.available is None or reading is None:
+            return need
+        reserve = reserve_of(pool_of(self.lanes.config.fleet.host, HOST_POOL), reading)
+        return asked(need, HOST_POOL, found.available, reserve)
 
     def _running(self, lane: Lane, lease: str | None) -> Running:
         held = self.guard.holding(ENGINE, lane.engine.id)

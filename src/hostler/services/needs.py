@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
+from hostler.domain.curation import Crossing, LinkSeen
 from hostler.domain.engine import ExitReport, Launch, Probe, Restore, Run, StopReport
 from hostler.domain.events import Event, Recorded
 from hostler.domain.hold import HoldView
@@ -224,6 +225,22 @@ class Programs(Protocol):
 
     def exists(self, program: str, env: Mapping[str, str], cwd: str) -> bool:
         """Whether `program` is an executable file: by its path, else on the engine's PATH."""
+        ...
+
+    def report(self, program: str, env: Mapping[str, str], cwd: str) -> str | None:
+        """What the binary said of its build (CAT-8), empty where it did not; None: it was not asked yet."""
+        ...
+
+    async def ask(self, program: str, env: Mapping[str, str], cwd: str) -> None:
+        """Ask the binary for its build, once as it lies on the disk. Never raises."""
+        ...
+
+
+class Links(Protocol):
+    """The cables from this host to others (CAT-8)."""
+
+    async def probe(self, crossings: Sequence[Crossing]) -> Sequence[LinkSeen]:
+        """What is seen of each now, in their order. Never raises; takes at most 3 s."""
         ...
 
 

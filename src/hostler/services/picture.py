@@ -80,10 +80,20 @@ class EngineMemory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AffordanceView:
+    """What a panel shows of a start: a button, or the sentence in its place (CAT-6)."""
+
+    start: bool
+    badge: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineStatus:
     """One engine of this host.
 
     `config`: `current`; `changed`, which its next start takes up; or `removed`, known until it has ended.
+    `entry` is the catalog's, as ID#VARIANT; `proven` says whether that variant is, None without one (CAT-7).
     """
 
     id: str
@@ -111,6 +121,10 @@ class EngineStatus:
     enabled: bool
     load_s: float | None
     config: str = "current"
+    entry: str | None = None
+    uncurated: bool = False
+    proven: bool | None = None
+    affordance: AffordanceView | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,6 +66,7 @@ class Starting:
         if lane.ready:
             return
         ask = self.gate.proven(ask)
+        await self.gate.survey(lane)
         self.gate.admit(ask)
         if self.over.is_set():
             raise Draining(engine=lane.engine.id, why="the daemon shuts down", retry_after=1)
@@ -219,7 +220,8 @@ class Starting:
                 await self._failed_before(lane, ask)
                 if lane.run is not None or lane.state not in (State.STOPPED, State.FAILED):
                     continue
-            allow = self.gate.decide(ask)
+            await self.gate.survey(lane)
+            allow = self.gate.decide(ask, await self.gate.topology(lane))
             if self._keeps_waiting(allow, self._patience_ends(lane, since)):
                 return allow
             if allow.stop:

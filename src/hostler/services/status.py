@@ -11,6 +11,7 @@ from datetime import datetime
 
 from hostler.domain.engine import State
 from hostler.domain.fleet import (
+    HOST_POOL,
     DriverKind,
     Engine,
     Escalating,
@@ -24,7 +25,9 @@ from hostler.domain.fleet import (
 from hostler.domain.hold import HoldView, seconds_left
 from hostler.domain.holding import ENGINE, Holding
 from hostler.domain.memory import Reading, floor_of, reserve_of, total_of
+from hostler.domain.uncurated import is_uncurated
 from hostler.domain.values import EngineId, rfc3339
+from hostler.services.catalog_views import affordance_of
 from hostler.services.event_queue import EventQueue
 from hostler.services.gate import Gate
 from hostler.services.holds import Holds
@@ -203,10 +206,14 @@ class Status:
             idle_s=round(self.clock.elapsed() - lane.used) if idle else None,
             starting=self._progress(lane),
             memory=EngineMemory(
-                claim=dict(engine.need), peak=dict(lane.peak), steady=dict(lane.taken), residue=lane.residue
+                claim=_claim(engine), peak=dict(lane.peak), steady=dict(lane.taken), residue=lane.residue
             ),
             group=engine.group,
             serving_class=engine.serving_class.value,
+            entry=engine.entry,
+            uncurated=is_uncurated(engine),
+            proven=None if engine.curation is None else engine.curation.proven,
+            affordance=affordance_of(engine.serving_class),
             resident=engine.resident,
             essential=engine.essential,
             enabled=engine.enabled,
@@ -267,6 +274,9 @@ class Status:
         """What a person should know though everything answers (REL-1)."""
         failing = self.queue.failing
         told = [] if failing is None else [f"the event log cannot be written: {failing}"]
+        catalog = self.lanes.config.fleet.catalog
+        if catalog.trouble:
+            told.append(f"the catalog: {catalog.trouble}")
         if self.routes.broken is not None:
             told.append(f"routes.json: {self.routes.broken}; each route has the config's first profile")
         told += [
@@ -293,6 +303,14 @@ class Status:
             events_dropped=self.queue.dropped,
             warnings=self._warnings(),
         )
+
+
+def _claim(engine: Engine) -> dict[str, int]:
+    """What it claims: its own `memory`, else its entry's measured peak (MEM-2)."""
+    found = engine.curation
+    if engine.need or found is None or found.peak is None:
+        return dict(engine.need)
+    return {HOST_POOL: found.peak}
 
 
 def _pool(host: Host, name: str, reading: Reading) -> PoolStatus:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import cast
 
+from hostler.adapters.config.curate import class_of, curation_of, reference_of
 from hostler.adapters.config.resources import resources_of
 from hostler.adapters.config.schema.document import Document
 from hostler.adapters.config.schema.engines import EngineKeys
@@ -22,7 +23,8 @@ from hostler.adapters.config.schema.routes import (
     UpstreamRef,
 )
 from hostler.adapters.config.tree import Path
-from hostler.adapters.config.view import class_of, needs_of, pools_of
+from hostler.adapters.config.view import needs_of, pools_of
+from hostler.domain.catalog import Catalog
 from hostler.domain.fleet import (
     Compose,
     Container,
@@ -59,8 +61,6 @@ LATER = (
     "store",
     "reservations",
     "modes",
-    "catalog",
-    "policy",
     "ports",
     "sync",
     "notices",
@@ -68,7 +68,7 @@ LATER = (
 """Keys of parts that read them for themselves: kept as plain data, seconds and bytes (`Fleet.later`)."""
 
 
-def build(document: Document, here: str, secrets: Mapping[Path, Secret]) -> Fleet:
+def build(document: Document, here: str, secrets: Mapping[Path, Secret], catalog: Catalog) -> Fleet:
     """The fleet of a filled document that has no errors. In `later` what was a reference is a Secret."""
     owner = document.schedule.owner
     heads = [owner] if isinstance(owner, str) else owner or []
@@ -84,7 +84,7 @@ def build(document: Document, here: str, secrets: Mapping[Path, Secret]) -> Flee
         store=document.store,
         node=_node(document.node),
         hosts=frozen({HostName(name): _host(name, each) for name, each in hosts.items()}),
-        engines=frozen({EngineId(name): _engine(name, each) for name, each in document.engines.items()}),
+        engines=frozen({EngineId(name): _engine(name, document, catalog) for name in document.engines}),
         upstreams=frozen(_upstreams(document)),
         routes=frozen({RouteName(name): _route(name, each) for name, each in document.routes.items()}),
         classes=frozen(
@@ -103,6 +103,8 @@ def build(document: Document, here: str, secrets: Mapping[Path, Secret]) -> Flee
         ),
         keys=_keys(document),
         resources=resources_of(document, here),
+        catalog=catalog,
+        uncurated=document.policy.uncurated,
         ended_kept_s=document.fleet.retention.ended,
         later=frozen({key: deep_frozen(value) for key, value in whole.items()}),
     )
@@ -195,7 +197,8 @@ def _group(name: str, host: str, keys: HostKeys) -> Group:
     )
 
 
-def _engine(name: str, keys: EngineKeys) -> Engine:
+def _engine(name: str, document: Document, catalog: Catalog) -> Engine:
+    keys = document.engines[name]
     return Engine(
         id=EngineId(name),
         host=HostName(keys.host or ""),
@@ -224,9 +227,10 @@ def _engine(name: str, keys: EngineKeys) -> Engine:
         note=keys.note,
         on_disconnect=keys.on_disconnect,
         websockets=keys.websockets,
-        entry=keys.entry,
+        entry=reference_of(document, name),
+        curation=curation_of(document, catalog, name),
         context=keys.context,
-        serving_class=class_of(keys),
+        serving_class=class_of(document, catalog, name),
         enabled=keys.enabled,
         hidden=keys.hidden,
         ui=keys.ui,

@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from hostler.adapters.config.curate import curation_of, reference_of
 from hostler.adapters.config.explain import nearest
 from hostler.adapters.config.schema.engines import EngineKeys, PoolNeeds
 from hostler.adapters.config.tree import Path
 from hostler.adapters.config.urls import check_url
-from hostler.adapters.config.view import View, class_of
+from hostler.adapters.config.view import View
 from hostler.domain.fleet import PLACEHOLDERS
 from hostler.domain.values import ServingClass, shorten
 
@@ -117,29 +118,37 @@ def _group(view: View, path: Path, engine: EngineKeys) -> None:
 
 
 def _class(view: View, path: Path, name: str, engine: EngineKeys) -> None:
-    merged = class_of(engine)
+    merged = view.class_of(name)
     if engine.serving_class is not None and ServingClass(engine.serving_class).danger < merged.danger:
         view.error(
             (*path, "serving_class"),
-            f"a config narrows, never widens: without a catalog entry this engine is {merged}",
+            f"a config narrows, never widens: {_speaks(view, name)} this engine is {merged}",
             f"serving_class: {merged}, or none",
         )
+    owner = view.owner_of(name)
     for key in ("resident", "essential"):
-        if getattr(engine, key) and merged.danger:
+        if getattr(engine, key) and merged.danger and not (key == "resident" and owner is not None):
             view.error((*path, key), f"{name} is {merged}: nothing but an operator may start it")
     if engine.resident and not engine.enabled:
         view.error((*path, "resident"), f"{name} is not enabled: it is never started")
     if engine.resident and engine.ttl:
         view.warn((*path, "ttl"), "a resident engine is brought back each time that it is unloaded")
-    owner = view.owner_of(name)
     if owner is None:
         _unknown_need(view, path, engine)
     elif engine.resident:
         view.error((*path, "resident"), f"{name} is a member of {owner}: it does not start alone")
 
 
+def _speaks(view: View, name: str) -> str:
+    reference = reference_of(view.doc, name)
+    return "without a catalog entry" if reference is None else f"by {reference}"
+
+
 def _unknown_need(view: View, path: Path, engine: EngineKeys) -> None:
     if engine.memory is not None or engine.driver in ("external", "distributed"):
+        return
+    found = curation_of(view.doc, view.catalog, str(path[1]))
+    if found is not None and found.peak is not None:
         return
     if engine.resident:
         view.warn(path, "resident without memory: no timer starts it before it was measured", at_key=True)

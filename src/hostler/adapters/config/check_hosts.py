@@ -11,7 +11,7 @@ from hostler.adapters.config.schema.hosts import FloorStop, HostKeys
 from hostler.adapters.config.schema.node import NodeKeys
 from hostler.adapters.config.tree import Path
 from hostler.adapters.config.urls import check_url
-from hostler.adapters.config.view import View, class_of, pools_of
+from hostler.adapters.config.view import View, pools_of
 from hostler.domain.fleet import HOST_POOL, Pool
 
 
@@ -112,8 +112,8 @@ def _default(view: View, path: Path, engine: str, group: str, host: str) -> None
     if keys.host != host or keys.group != group:
         members = [n for n, each in view.doc.engines.items() if each.host == host and each.group == group]
         view.error(path, f"{engine} is no member of the group {group} on {host}", nearest(engine, members))
-    elif class_of(keys).danger:
-        view.error(path, f"{engine} is {class_of(keys)}: no timer may start it")
+    elif view.class_of(engine).danger:
+        view.error(path, f"{engine} is {view.class_of(engine)}: no timer may start it")
     elif keys.memory is None:
         view.warn(path, f"{engine} says no memory: no timer starts it before it was measured")
 

@@ -6,7 +6,7 @@ from itertools import combinations
 
 from hostler.adapters.config.schema.modes import ModeKeys
 from hostler.adapters.config.tree import Path, keys_at
-from hostler.adapters.config.view import View, class_of
+from hostler.adapters.config.view import View
 from hostler.domain.values import ServingClass
 
 OF_A_WINDOW = ("resource", "cap", "drain_before", "gates", "verify", "not_between", "tool")
@@ -107,12 +107,14 @@ def _class(view: View, path: Path, mode: ModeKeys) -> None:
     declared = ServingClass(mode.serving_class or ServingClass.RESIDENT)
     for host, engines in mode.hosts.items():
         for index, engine in enumerate(engines):
-            keys = view.doc.engines.get(engine)
-            if keys is not None and class_of(keys).danger > declared.danger:
+            if engine not in view.doc.engines or view.owner_of(engine) is not None:
+                continue
+            needed = view.class_of(engine)
+            if needed.danger > declared.danger:
                 view.error(
                     (*path, "hosts", host, index),
-                    f"{engine} is {class_of(keys)}, more than the mode's {declared}",
-                    f"serving_class: {class_of(keys)}",
+                    f"{engine} is {needed}, more than the mode's {declared}",
+                    f"serving_class: {needed}",
                 )
 
 

@@ -14,8 +14,11 @@ from pathlib import Path as File
 
 from pydantic import ValidationError
 
+from hostler.adapters.catalog.kept import kept as kept_catalog
+from hostler.adapters.catalog.reading import load as load_catalog
 from hostler.adapters.config.build import build
 from hostler.adapters.config.check_access import check_access
+from hostler.adapters.config.check_catalog import check_catalog
 from hostler.adapters.config.check_engines import check_engines
 from hostler.adapters.config.check_hosts import check_hosts
 from hostler.adapters.config.check_memory import check_memory
@@ -37,10 +40,11 @@ from hostler.adapters.config.tree import (
     Mark,
     Node,
     Path,
+    bare,
+    empty,
     keys_at,
     locate,
     node_at,
-    plain,
     without,
     written,
 )
@@ -60,6 +64,7 @@ CHECKS = (
     check_routes,
     check_reservations,
     check_modes,
+    check_catalog,
     check_access,
 )
 
@@ -179,7 +184,7 @@ class _Run:
         if not self._version(root):
             return self.reading(LOCAL)
         here, ours = self._here(root)
-        for path, mark in _empty(root, ()):
+        for path, mark in empty(root, ()):
             if path not in lost:
                 self.tell(mark, path, "has no value", "give one, or leave the key out")
         resolved = resolve(root, self.env, lambda path: not ours or _others(path, here))
@@ -196,7 +201,10 @@ class _Run:
         if found.problems:
             return found
         return replace(
-            found, document=view.doc, fleet=build(view.doc, here, resolved.secrets), secrets=resolved.secrets
+            found,
+            document=view.doc,
+            fleet=build(view.doc, here, resolved.secrets, view.catalog),
+            secrets=resolved.secrets,
         )
 
     def _note(self, root: Node, told: Iterable[Told], *, warn: bool = False) -> None:
@@ -245,14 +253,14 @@ class _Run:
         broken = {_part(path) for path in (*lost, *(finding.path for finding in resolved.errors))}
         kept: dict[Path, tuple[int, ...]] = {}
         try:
-            document = Document.model_validate(_bare(resolved.tree))
+            document = Document.model_validate(bare(resolved.tree))
         except ValidationError as error:
             told = [explain(each, resolved.tree, _schema) for each in error.errors(include_url=False)]
             broken |= {_part(each.path) for each in told}
             document, kept = _pruned(resolved.tree, broken)
             # What is missing because its value could not be had has a problem of its own already.
             known = {
-                *(path for path, _ in _empty(root, ())),
+                *(path for path, _ in empty(root, ())),
                 *lost,
                 *(each.path for each in resolved.findings),
             }
@@ -265,6 +273,7 @@ class _Run:
             broken=frozenset(broken),
             kept=kept,
             keyed=_has_keys(self.env, document, here),
+            catalog=load_catalog(document.catalog, kept_catalog(_state_of(self.env, document, here))),
         )
 
 
@@ -273,40 +282,17 @@ def _schema() -> Schema:
     return json_schema()
 
 
+def _state_of(env: Mapping[str, str], document: Document, here: str) -> File:
+    return state_dir(env, node_of(document, here).state_dir)
+
+
 def _has_keys(env: Mapping[str, str], document: Document, here: str) -> bool:
     """Whether `hostler keys create` made keys on this host: a file of more than an empty object."""
-    file = state_dir(env, node_of(document, here).state_dir) / "keys.json"
+    file = _state_of(env, document, here) / "keys.json"
     try:
         return file.stat().st_size > len("{}\n")
     except OSError:
         return False
-
-
-def _bare(tree: Node) -> object:
-    """The tree as plain data, keys without a value left out: they have a problem of their own."""
-    if isinstance(tree, MapNode):
-        return {
-            entry.key: _bare(entry.node) if entry.key != "patches" else plain(entry.node)
-            for entry in tree.entries
-            if not (isinstance(entry.node, Leaf) and entry.node.value is None)
-        }
-    if isinstance(tree, ListNode):
-        return [_bare(item) for item in tree.items]
-    return plain(tree)
-
-
-def _empty(node: Node, path: Path) -> Iterable[tuple[Path, Mark]]:
-    """Every key without a value; inside `patches` null is a value of its own."""
-    if isinstance(node, MapNode):
-        for entry in node.entries:
-            here = (*path, entry.key)
-            if isinstance(entry.node, Leaf) and entry.node.value is None:
-                yield here, entry.mark
-            elif entry.key != "patches":
-                yield from _empty(entry.node, here)
-    elif isinstance(node, ListNode):
-        for index, item in enumerate(node.items):
-            yield from _empty(item, (*path, index))
 
 
 def _part(path: Path) -> Path:
@@ -331,7 +317,7 @@ def _pruned(tree: Node, broken: Iterable[Path]) -> tuple[Document, dict[Path, tu
         rest = node_at(tree, path)
         count = len(rest.items) if isinstance(rest, ListNode) else 0
         kept[path] = tuple(index for index in range(count + len(indices)) if index not in indices)
-    data = _bare(tree)
+    data = bare(tree)
     whole = {**data, "version": VERSION} if isinstance(data, dict) else {"version": VERSION}
     try:
         return Document.model_validate(whole), kept

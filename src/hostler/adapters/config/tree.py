@@ -6,6 +6,7 @@ Holds what was written, not what it means: `hostler.adapters.config.schema` know
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -81,6 +82,33 @@ def plain(node: Node) -> object:
             return [plain(item) for item in node.items]
         case MapNode():
             return {entry.key: plain(entry.node) for entry in node.entries}
+
+
+def bare(tree: Node) -> object:
+    """The tree as plain data, keys without a value left out: they have a problem of their own."""
+    if isinstance(tree, MapNode):
+        return {
+            entry.key: bare(entry.node) if entry.key != "patches" else plain(entry.node)
+            for entry in tree.entries
+            if not (isinstance(entry.node, Leaf) and entry.node.value is None)
+        }
+    if isinstance(tree, ListNode):
+        return [bare(item) for item in tree.items]
+    return plain(tree)
+
+
+def empty(node: Node, path: Path) -> Iterator[tuple[Path, Mark]]:
+    """Every key without a value; inside `patches` null is a value of its own."""
+    if isinstance(node, MapNode):
+        for entry in node.entries:
+            here = (*path, entry.key)
+            if isinstance(entry.node, Leaf) and entry.node.value is None:
+                yield here, entry.mark
+            elif entry.key != "patches":
+                yield from empty(entry.node, here)
+    elif isinstance(node, ListNode):
+        for index, item in enumerate(node.items):
+            yield from empty(item, (*path, index))
 
 
 def child(node: Node, step: str | int) -> tuple[Mark, Node] | None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from hostler.adapters.config.curate import class_of, owner_of
 from hostler.adapters.config.explain import Told, nearest
 from hostler.adapters.config.schema.document import Document
 from hostler.adapters.config.schema.engines import EngineKeys, PoolNeeds
 from hostler.adapters.config.schema.hosts import HostKeys, HostMemory
 from hostler.adapters.config.schema.node import NodeKeys
 from hostler.adapters.config.tree import Node, Path, keys_at, locate
+from hostler.domain.catalog import NO_CATALOG, Catalog
 from hostler.domain.fleet import HOST_POOL, Pool
 from hostler.domain.values import ServingClass, shorten
 
@@ -34,6 +36,7 @@ class View:
     broken: frozenset[Path] = frozenset()
     kept: Mapping[Path, tuple[int, ...]] = field(default_factory=dict)
     keyed: bool = False
+    catalog: Catalog = NO_CATALOG
     errors: list[Told] = field(default_factory=list)
     warnings: list[Told] = field(default_factory=list)
 
@@ -95,8 +98,11 @@ class View:
 
     def owner_of(self, member: str) -> str | None:
         """The distributed engine that `member` belongs to, or None."""
-        owners = (name for name, each in self.doc.engines.items() if member in (each.members or ()))
-        return next(owners, None)
+        return owner_of(self.doc, member)
+
+    def class_of(self, engine: str) -> ServingClass:
+        """The class of an engine that is right: all that speaks of it, merged (CAT-3)."""
+        return class_of(self.doc, self.catalog, engine)
 
     def hosts_of(self, engine: str) -> frozenset[str]:
         """The hosts that an engine runs on: several for a distributed one."""
@@ -117,13 +123,6 @@ class View:
     def _host_of(self, engine: str) -> str | None:
         keys = self.doc.engines.get(engine)
         return None if keys is None else keys.host
-
-
-def class_of(engine: EngineKeys) -> ServingClass:
-    """The class of an engine without its catalog: an uncurated distributed one is windowed (CAT-7)."""
-    declared = ServingClass(engine.serving_class or ServingClass.RESIDENT)
-    floor = ServingClass.WINDOWED if engine.driver == "distributed" else ServingClass.RESIDENT
-    return max(declared, floor, key=lambda each: each.danger)
 
 
 def needs_of(engine: EngineKeys) -> Mapping[str, int]:

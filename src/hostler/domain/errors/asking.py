@@ -68,6 +68,48 @@ class InvalidConfig(Refusal):
 
 
 @dataclass(eq=False, kw_only=True)
+class InvalidCatalog(Refusal):
+    """The catalog has errors, so nothing is read of it (CAT-11)."""
+
+    kind = Kind.INVALID
+    code = "invalid_catalog"
+    message = "The catalog has {count} error(s), the first one: {first}."
+    hint = "`hostler catalog check` shows each with its line."
+
+    count: int
+    first: str
+
+
+@dataclass(eq=False, kw_only=True)
+class DownloadFailed(Refusal):
+    """A file could not be fetched, or not to its end (CAT-12)."""
+
+    kind = Kind.UNREACHABLE
+    code = "download_failed"
+    message = "{file} was not fetched: {why}."
+    hint = "{way}"
+
+    file: str
+    why: str
+    way: str = "Run the same command again: it goes on where it ended."
+
+
+@dataclass(eq=False, kw_only=True)
+class NotTheFile(Refusal):
+    """What was downloaded, or lies there already, is not the catalog's file (CAT-12)."""
+
+    kind = Kind.FAILED
+    code = "not_the_file"
+    message = "{file} is not the file of {model}: {why}."
+    hint = "{way}"
+
+    file: str
+    model: str
+    why: str
+    way: str
+
+
+@dataclass(eq=False, kw_only=True)
 class NoConfig(Refusal):
     """There is no config where one is looked for (CONF-5). `looked` are those places, in order."""
 

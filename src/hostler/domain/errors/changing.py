@@ -253,6 +253,20 @@ class PortConflict(Refusal):
 
 
 @dataclass(eq=False, kw_only=True)
+class TopologyRefused(Refusal):
+    """A link that its shape goes over is not as it must be (CAT-8)."""
+
+    kind = Kind.EXHAUSTED
+    code = "topology"
+    message = "{engine} is not started on {host}: {why}."
+    hint = "Mend the link, or start what is to listen at its other end; `hostler why {engine}` looks again."
+
+    engine: str
+    host: str
+    why: str
+
+
+@dataclass(eq=False, kw_only=True)
 class LimitReached(Refusal):
     """A bound of this program was reached."""
 

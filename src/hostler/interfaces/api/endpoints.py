@@ -28,6 +28,7 @@ from hostler.domain.errors import (
     ServingClassRefused,
     StopUnverified,
     Suspended,
+    TopologyRefused,
 )
 from hostler.interfaces.api import changing, reading, schedule
 from hostler.interfaces.api.acquire import acquire
@@ -40,6 +41,7 @@ from hostler.interfaces.api.shapes import (
     AcquireBody,
     Acquired,
     Cancelled,
+    CatalogList,
     DrainBody,
     Drained,
     EngineList,
@@ -75,6 +77,7 @@ STARTING: Final[Codes] = (
     Suspended,
     BoxReserved,
     PortConflict,
+    TopologyRefused,
     MemoryNow,
     MemoryNever,
     Draining,
@@ -148,6 +151,16 @@ READING: Final = (
         query=LogQuery,
         answer=Logs,
         refusals=(EngineNotFound,),
+    ),
+    Endpoint(
+        method="GET",
+        path="/v1/hostler/catalog",
+        scope=Scope.STATUS,
+        summary="The catalog's entries by their ids: class, shapes, and what is offered of each.",
+        handler=reading.catalog,
+        query=PageQuery,
+        answer=CatalogList,
+        refusals=(CursorReset,),
     ),
     Endpoint(
         method="GET",

@@ -15,6 +15,7 @@ from hostler.interfaces.api.answers import NO_STORE, json_answer, sse_answer, ss
 from hostler.interfaces.api.endpoint import Call
 from hostler.interfaces.api.pages import page
 from hostler.interfaces.api.shapes import (
+    CatalogList,
     EngineList,
     HoldNow,
     LogQuery,
@@ -26,6 +27,7 @@ from hostler.interfaces.api.shapes import (
     Why,
     WhyQuery,
 )
+from hostler.services.catalog_views import entry_view
 from hostler.services.control import Control
 from hostler.services.feed import HEARTBEAT_S
 from hostler.services.keys import Scope
@@ -60,6 +62,23 @@ async def engines(call: Call) -> Response:
     return json_answer(EngineList(at=control.status.at(), engines=tuple(rows), next=more))
 
 
+async def catalog(call: Call) -> Response:
+    """The entries in force, a page of them, each with its class and what is offered of it."""
+    control, asked = call.control, call.query(PageQuery)
+    found = control.config.fleet.catalog
+    views = [entry_view(found.entries[name]) for name in sorted(found.entries)]
+    rows, more = page(views, asked, lambda it: it.id, path="/v1/hostler/catalog")
+    return json_answer(
+        CatalogList(
+            at=control.status.at(),
+            directory=found.directory,
+            trouble=found.trouble,
+            entries=tuple(rows),
+            next=more,
+        )
+    )
+
+
 async def engine(call: Call) -> Response:
     """One engine."""
     return one_engine(call.control, call.path["engine"])
@@ -81,7 +100,7 @@ async def why(call: Call) -> Response:
         requester=call.by,
         override=call.query(WhyQuery).override,
     )
-    checks = control.engines.why(engine, ask)
+    checks = await control.engines.why(engine, ask)
     shown = Why(
         at=control.status.at(),
         engine=engine,

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from hostler.domain.gate import Check
 from hostler.domain.values import ServingClass
+from hostler.services.catalog_views import EntryView
 from hostler.services.picture import EngineStatus, HoldStatus, HostStatus, RequestStatus, RouteStatus
 from hostler.wire.jobs import JobView
 from hostler.wire.schedule import FenceView, LeaseView, ResourceView
@@ -58,6 +59,17 @@ class RequestList:
 
     at: str
     requests: tuple[RequestStatus, ...]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogList:
+    """The catalog in force. `trouble` says why it is not what lies in `directory`, else empty (CAT-7)."""
+
+    at: str
+    directory: str | None
+    trouble: str
+    entries: tuple[EntryView, ...]
     next: str | None
 
 

@@ -86,7 +86,7 @@ def diff(
 
 def _tell(report: ConfigReport) -> None:
     for title, found in (("error", report.problems), ("warning", report.warnings)):
-        for line in _lines(title, found):
+        for line in problem_lines(title, found):
             say(line)
     file, warned = shorten(report.file, LONGEST), _number(len(report.warnings), "warning")
     if report.problems:
@@ -96,7 +96,7 @@ def _tell(report: ConfigReport) -> None:
     say(f"{file} is right as host {report.host}: {', '.join(there)}; {warned}.")
 
 
-def _lines(title: str, found: Sequence[Problem]) -> list[str]:
+def problem_lines(title: str, found: Sequence[Problem]) -> list[str]:
     """A table of place, kind, path and message; a hint stands below its message."""
     places = [escape_controls(each.place) for each in found]
     width = max(map(len, places), default=0)

@@ -254,6 +254,10 @@ def _kinds(it: EngineStatus) -> Iterator[str]:
         yield "resident"
     if it.serving_class != ServingClass.RESIDENT:
         yield it.serving_class
+    if it.uncurated:
+        yield "uncurated"
+    if it.proven is False:
+        yield f"unproven ({it.entry})"
     if it.essential:
         yield "essential"
     if not it.enabled:

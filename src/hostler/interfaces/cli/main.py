@@ -22,6 +22,7 @@ from hostler.domain.errors import Refusal
 from hostler.interfaces.cli.failure import BROKEN_PIPE, INTERRUPTED, fail, nowhere, unwritten, usage
 from hostler.interfaces.cli.plain_help import FoldedHelp
 from hostler.interfaces.cli.signals import Signalled
+from hostler.services.catalog_parts import CatalogParts
 from hostler.services.config_parts import ConfigParts
 from hostler.services.deadman_offline import OfflineDeadmen
 from hostler.services.doctor_parts import DoctorParts
@@ -59,6 +60,10 @@ class Bootstrap(Protocol):
 
     def doctor(self) -> DoctorParts:
         """For `hostler doctor`."""
+        ...
+
+    def catalog(self) -> CatalogParts:
+        """For `hostler catalog`, `hostler engine` and `hostler pull`."""
         ...
 
     def serving(self) -> ServeParts:
@@ -251,6 +256,20 @@ COMMANDS: Final = (
     ),
     Command(name="config", path=f"{_HERE}.config:app", help="Check and show the config."),
     Command(
+        name="catalog",
+        path=f"{_HERE}.catalog:app",
+        help="Check and show the catalog: known shapes of models, and how dangerous each is.",
+    ),
+    Command(
+        name="engine", path=f"{_HERE}.from_catalog:app", help="Write the config of an engine of the catalog."
+    ),
+    Command(
+        name="pull",
+        path=f"{_HERE}.pull:pull",
+        help="Fetch a model's files, or adopt those that are there. Starts nothing.",
+        example="hostler pull qwen3-0.6b#Q8_0",
+    ),
+    Command(
         name="reload",
         path=f"{_HERE}.reload:reload",
         help="Take up the changed config; nothing that runs is stopped.",
@@ -359,6 +378,7 @@ def _part(bootstrap: Bootstrap, wanted: type) -> object:
         ServiceParts: bootstrap.service,
         PortsParts: bootstrap.ports,
         OfflineDeadmen: bootstrap.deadmen,
+        CatalogParts: bootstrap.catalog,
     }
     if wanted not in built:
         raise TypeError(f"no part of the bootstrap is a {wanted!r}")

@@ -74,7 +74,7 @@ class Document(Strict):
     """Who is told of what."""
 
 
-class _Schema(GenerateJsonSchema):
+class PlainSchema(GenerateJsonSchema):
     """Without null: a key without a value is an error, so an optional key is just absent."""
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
@@ -90,7 +90,7 @@ class _Schema(GenerateJsonSchema):
 
 def json_schema() -> dict[str, object]:
     """The JSON Schema of hostler.yaml, draft 2020-12."""
-    schema = Document.model_json_schema(schema_generator=_Schema, mode="validation")
+    schema = Document.model_json_schema(schema_generator=PlainSchema, mode="validation")
     return {"$schema": GenerateJsonSchema.schema_dialect, **schema, "title": "hostler.yaml"}
 
 
