@@ -31,6 +31,7 @@ from hostler.domain.values import HostName, Requester, requester
 from hostler.services.cleaning import Cleaner
 from hostler.services.event_queue import EventQueue
 from hostler.services.keys import INCLUDES, Principal, Scope
+from hostler.services.present import Present
 from hostler.services.schedule_needs import Tx
 from hostler.wire.jobs import JobBody, UpdateBody
 from hostler.wire.schedule import LeaseView, ReleaseBody, ReserveBody
@@ -135,7 +136,7 @@ async def head(root: Path, resources: int, *, keeper: bool = True) -> AsyncItera
     queue = EventQueue(store=store, clock=clock, ids=ids)
     parts = scheduling(
         Means(
-            fleet=made,
+            config=Present(fleet=made),
             store=store,
             nodes={},
             clock=clock,
@@ -181,8 +182,8 @@ def _warned(told: tuple[str, ...]) -> None:
         raise BenchError(f"the keeper warns: {'; '.join(told)}")
 
 
-async def _no_process(lease: str, pid: int, ticks: int) -> None:
-    raise BenchError(f"{lease}, {pid}, {ticks}: the bench registers no process")
+async def _no_process(host: str | None, lease: str, pid: int, ticks: int) -> None:
+    raise BenchError(f"{lease}, {host}, {pid}, {ticks}: the bench registers no process")
 
 
 @contextmanager

@@ -8,7 +8,8 @@ import pytest
 
 from tests.fakes.fake_engine import eventually
 from tests.story.clocks import LIBRARIES, PACKAGE
-from tests.testbed.bed import Bed, Box
+from tests.testbed.bed import Bed
+from tests.testbed.box import Box
 from tests.testbed.telling import holder, lease_is, taken
 
 pytestmark = pytest.mark.slow

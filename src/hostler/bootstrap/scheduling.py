@@ -113,16 +113,21 @@ def scheduling(means: Means) -> Scheduling:
         care=lambda kept: StoreCare(
             store=kept, back=keeper.back, holders=holders, fences=fences, clock=clock
         ),
-        returning=Returning(
-            store=store,
-            nodes=means.nodes,
-            back=back,
-            holders=holders,
-            fences=fences,
-            requests=requests,
-            workshop=workshop,
-            clock=clock,
-        ),
+        returning=_returning(means, keeper),
+    )
+
+
+def _returning(means: Means, keeper: Keeper) -> Returning:
+    """What takes up a node that is back, on the keeper's own parts."""
+    return Returning(
+        store=means.store,
+        nodes=means.nodes,
+        back=keeper.back,
+        holders=keeper.holders,
+        fences=keeper.fences,
+        requests=keeper.requests,
+        workshop=keeper.workshop,
+        clock=means.clock,
     )
 
 
