@@ -71,7 +71,7 @@ def scheduling(means: Means) -> Scheduling:
     back = GoingBack(store=store, nodes=means.nodes, clock=clock, ids=means.ids, here=means.here)
     promotion = Promotion(config=config, store=store, nodes=means.nodes, clock=clock, blocked=back.blocks)
     requests = LeaseRequests(config=config, promotion=promotion, clock=clock, clean=clean)
-    holders = Holders(store=store, nodes=means.nodes, clock=clock)
+    holders = Holders(store=store, nodes=means.nodes, clock=clock, longest=_longest(config))
     jobs = _jobs(means, requests)
     fences = Fences(store=store, nodes=means.nodes, clock=clock, clean=clean, excuse=jobs.excuse)
     workshop = _workshop(means, promotion, holders, waiters)
@@ -115,6 +115,16 @@ def scheduling(means: Means) -> Scheduling:
         ),
         returning=_returning(means, keeper),
     )
+
+
+def _longest(config: Present) -> Callable[[str], float | None]:
+    """The most seconds that a resource is given for; None when the config has it no more."""
+
+    def longest(resource: str) -> float | None:
+        found = config.fleet.resources.get(resource)
+        return None if found is None else found.max_s
+
+    return longest
 
 
 def _returning(means: Means, keeper: Keeper) -> Returning:
