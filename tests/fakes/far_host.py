@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self, cast
 
@@ -105,14 +105,13 @@ def resources(*actions: Action) -> dict[str, Resource]:
     return {"box": Resource(name="box", hosts=(CROW,), covers=("box",), actions=actions)}
 
 
-def far_host(parts: Parts, *actions: Action, api: int = 1, head_api: int = 1) -> FarHost:
-    """This node behind its API, its config and its head's with these actions."""
-    it = parts.world
+def configs(own: Fleet, actions: Sequence[Action]) -> tuple[Present, Present]:
+    """The config as the host sees it, and as its head does."""
     crow = Host(name=CROW, url=URL, key=Secret(KEY), allow_plain_http=True)
     far = replace(
-        it.fleet,
+        own,
         head=(RAVEN,),
-        hosts=frozen({CROW: it.fleet.hosts[CROW], RAVEN: Host(name=RAVEN, url="http://raven.test:7070")}),
+        hosts=frozen({CROW: own.hosts[CROW], RAVEN: Host(name=RAVEN, url="http://raven.test:7070")}),
         resources=frozen(resources(*actions)),
     )
     head = Fleet(
@@ -123,7 +122,13 @@ def far_host(parts: Parts, *actions: Action, api: int = 1, head_api: int = 1) ->
         engines=far.engines,
         resources=far.resources,
     )
-    far_config, head_config = Present(fleet=far), Present(fleet=head)
+    return Present(fleet=far), Present(fleet=head)
+
+
+def far_host(parts: Parts, *actions: Action, api: int = 1, head_api: int = 1) -> FarHost:
+    """This node behind its API, its config and its head's with these actions."""
+    it = parts.world
+    far_config, head_config = configs(it.fleet, actions)
     warned: list[tuple[str, ...]] = []
     bugs: list[BaseException] = []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -16,6 +16,7 @@ from hostler.services.holdings import Holders
 from hostler.services.lease_requests import LeaseRequests
 from hostler.services.present import Present
 from hostler.services.promotion import Promotion
+from hostler.services.recovery import recover
 from hostler.services.returning import Returning
 from hostler.services.schedule_needs import NodeMemory, PutBack
 from hostler.services.workshop import Workshop
@@ -157,3 +158,33 @@ async def test_it_is_told_what_is_held(back: Back) -> None:
     await back.over()
     assert set(back.house.node.held) == {"hold crow", "route chat", "engine big"}
     assert back.house.node.fence is not None
+
+
+async def test_a_node_knows_an_end_before_the_lease_is_active() -> None:
+    """NODE-4: while a lease activates its nodes know an end that is not too soon; a stuck one has none."""
+    house = House(PLAN)
+    await house.grant()
+    now = house.clock.moment()
+    holders = Holders(store=house.store, nodes=house.nodes, clock=house.clock, longest=lambda _: 3600.0)
+    await holders.sync()
+    (hard,) = {it.hard for it in house.node.held.values()}
+    assert hard == now.plus(3600.0 + 30.0 + 30.0 + 90.0 + 900.0)
+    await Holders(store=house.store, nodes=house.nodes, clock=house.clock).sync()
+    assert {it.hard for it in house.node.held.values()} == {None}
+    await recover(house.store, house.clock)
+    await holders.sync()
+    assert {it.hard for it in house.node.held.values()} == {None}
+
+
+async def test_an_active_leases_hard_end_is_told() -> None:
+    """NODE-4: of an active lease its nodes know the end that no renewal moves."""
+    house = House(PLAN, ttl_s=None)
+    await house.take()
+    holders = Holders(store=house.store, nodes=house.nodes, clock=house.clock, longest=lambda _: 3600.0)
+    await holders.sync()
+    assert {it.hard for it in house.node.held.values()} == {None}
+    hard = house.clock.moment().plus(60.0)
+    lease = replace(await house.lease(), hard=hard)
+    await house.store.write(lambda tx: tx.put(lease))
+    await holders.sync()
+    assert {it.hard for it in house.node.held.values()} == {hard}

@@ -9,7 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.testbed.bed import KEY, PORT, Bed, bed
+from tests.testbed.bed import Bed, bed
+from tests.testbed.box import KEY, PORT
 from tests.testbed.cable import HOSTS, NoNamespaces
 
 

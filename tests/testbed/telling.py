@@ -11,7 +11,7 @@ import httpx2
 from tests.fakes.fake_engine import eventually
 from tests.story.house import House
 from tests.story.lease_house import LEASES, Holder
-from tests.testbed.bed import Box
+from tests.testbed.box import Box
 
 
 def holder(box: Box, client: httpx2.AsyncClient, name: str) -> Holder:

@@ -8,7 +8,8 @@ import pytest
 
 from tests.fakes.fake_engine import eventually
 from tests.story.clocks import LIBRARIES, PACKAGE
-from tests.testbed.bed import Bed, Box
+from tests.testbed.bed import Bed
+from tests.testbed.box import Box
 from tests.testbed.telling import holder, lease_is, taken
 
 pytestmark = pytest.mark.slow
@@ -41,14 +42,22 @@ async def test_it_puts_back_at_the_hard_end_and_the_head_takes_that_over(both: B
     async with crow.client() as client:
         anna, bert = (holder(crow, client, name) for name in ("anna", "bert"))
         await anna.active("raven_box", ttl_s=45.0)
+
+        async def known() -> bool:
+            kept = (await raven.node("raven"))["leases"]
+            assert isinstance(kept, list)
+            return [it["hard_in_s"] <= 45.0 for it in kept] == [True]
+
+        await eventually(known, raven.words())
         both.cable.cut()
         await bert.reserve("raven_box", detached_s=3600.0)
         await warns(raven, f"lease {anna.id} (raven_box, anna) is put back here at", "resume raven-work")
         held = await crow.run("nodes")
         assert "away since" in held.out
         await raven.is_state("raven-work", "ready", patience_s=LONG_S)
+        # The hold goes last: before it the engine was proven and the route went back.
+        await eventually(lambda: not raven.hold.exists(), raven.words(), patience_s=LONG_S)
         assert await raven.said("far") == "I am raven-work."
-        assert not raven.hold.exists()
         stuck = await lease_is(crow, anna.id, "stuck", patience_s=LONG_S)
         assert "The node of raven does not answer" in str(stuck["stuck"])
         assert await crow.profile("far") == "away"

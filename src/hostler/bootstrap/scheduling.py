@@ -72,7 +72,7 @@ def scheduling(means: Means) -> Scheduling:
     back = GoingBack(store=store, nodes=means.nodes, clock=clock, ids=means.ids, here=means.here)
     promotion = Promotion(config=config, store=store, nodes=means.nodes, clock=clock, blocked=back.blocks)
     requests = LeaseRequests(config=config, promotion=promotion, clock=clock, clean=clean)
-    holders = Holders(store=store, nodes=means.nodes, clock=clock)
+    holders = Holders(store=store, nodes=means.nodes, clock=clock, longest=_longest(config))
     jobs = _jobs(means, requests)
     fences = Fences(store=store, nodes=means.nodes, clock=clock, clean=clean, excuse=jobs.excuse)
     workshop = _workshop(means, promotion, holders, waiters)
@@ -103,16 +103,31 @@ def scheduling(means: Means) -> Scheduling:
         care=lambda kept: StoreCare(
             store=kept, back=keeper.back, holders=holders, fences=fences, clock=clock
         ),
-        returning=Returning(
-            store=store,
-            nodes=means.nodes,
-            back=back,
-            holders=holders,
-            fences=fences,
-            requests=requests,
-            workshop=workshop,
-            clock=clock,
-        ),
+        returning=_returning(means, keeper),
+    )
+
+
+def _longest(config: Present) -> Callable[[str], float | None]:
+    """The most seconds that a resource is given for; None when the config has it no more."""
+
+    def longest(resource: str) -> float | None:
+        found = config.fleet.resources.get(resource)
+        return None if found is None else found.max_s
+
+    return longest
+
+
+def _returning(means: Means, keeper: Keeper) -> Returning:
+    """What takes up a node that is back, on the keeper's own parts."""
+    return Returning(
+        store=means.store,
+        nodes=means.nodes,
+        back=keeper.back,
+        holders=keeper.holders,
+        fences=keeper.fences,
+        requests=keeper.requests,
+        workshop=keeper.workshop,
+        clock=means.clock,
     )
 
 

@@ -98,7 +98,7 @@ class KnownNode:
 
     async def preflight(self, operation: Operation) -> None:
         self._ready()
-        await self._asked(self.far.preflight(operation))
+        await self._unless_lost(self.far.preflight(operation))
 
     async def observe(self, operation: Operation) -> Found:
         return await self._patient(lambda: self.far.observe(operation))

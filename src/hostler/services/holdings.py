@@ -7,7 +7,7 @@ a beat of a job gives its lease (LEASE-20).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -27,10 +27,13 @@ from hostler.domain.step import (
     SuspendEngine,
 )
 from hostler.services.needs import Clock
+from hostler.services.operations import deadline_s
 from hostler.services.schedule_needs import Node, ScheduleStore
 
+Longest = Callable[[str], float | None]
+
 CERTAIN = frozenset({State.ACTIVE, State.RELEASING})
-"""While it activates its end is not known yet; one that is stuck waits for a person (LEASE-14)."""
+"""Their hard end is known; one that is stuck waits for a person (LEASE-14)."""
 TOUCHING = frozenset({State.ACTIVATING, State.ACTIVE, State.RELEASING, State.STUCK})
 
 
@@ -41,6 +44,7 @@ class Holders:
     store: ScheduleStore
     nodes: Mapping[str, Node]
     clock: Clock
+    longest: Longest = lambda _: None
     told: dict[str, Mapping[str, Holding]] = field(default_factory=dict)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -53,7 +57,7 @@ class Holders:
         """
         async with self.lock:
             live = await self.store.read(lambda tx: tx.live())
-            held = holdings(live, self.nodes, self.clock.moment())
+            held = holdings(live, self.nodes, self.clock.moment(), self.longest)
             for host, node in self.nodes.items():
                 if self.told.get(host) == held[host]:
                     continue
@@ -64,8 +68,13 @@ class Holders:
             return self.told.keys() >= self.nodes.keys()
 
 
-def holdings(live: Iterable[Lease], hosts: Iterable[str], now: Moment) -> Mapping[str, Mapping[str, Holding]]:
-    """What is held on each host: `engine fast-4b`, `route chat`, `hold crow` -> by whom."""
+def holdings(
+    live: Iterable[Lease], hosts: Iterable[str], now: Moment, longest: Longest = lambda _: None
+) -> Mapping[str, Mapping[str, Holding]]:
+    """What is held on each host: `engine fast-4b`, `route chat`, `hold crow` -> by whom.
+
+    `longest` gives the most seconds that a resource is given for, None when that is not known.
+    """
     found: dict[str, dict[str, Holding]] = {host: {} for host in hosts}
     for lease in live:
         if lease.plan and lease.state in TOUCHING:
@@ -75,11 +84,25 @@ def holdings(live: Iterable[Lease], hosts: Iterable[str], now: Moment) -> Mappin
                 holder=lease.holder,
                 key=lease.key,
                 until=_until(lease, now),
-                hard=lease.hard if lease.state in CERTAIN else None,
+                hard=_hard(lease, now, longest),
             )
             for host, thing in things(lease.plan):
                 found.setdefault(host, {})[thing] = holding
     return frozen({host: frozen(things) for host, things in found.items()})
+
+
+def _hard(lease: Lease, now: Moment, longest: Longest) -> Moment | None:
+    """When a node that is cut off puts it back by itself; None: it keeps what it has (NODE-4).
+
+    While it activates that is not known yet, only that it is no later than its steps and its longest time
+    from now: a node that is cut off in that very moment must not keep it for ever.
+    """
+    if lease.state in CERTAIN:
+        return lease.hard
+    most = longest(lease.resource)
+    if lease.state is not State.ACTIVATING or lease.ttl_s is None or most is None:
+        return None
+    return now.plus(most + sum(map(deadline_s, lease.plan)))
 
 
 def _until(lease: Lease, now: Moment) -> datetime | None:
