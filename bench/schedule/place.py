@@ -31,6 +31,7 @@ from hostler.domain.values import HostName, Requester, requester
 from hostler.services.cleaning import Cleaner
 from hostler.services.event_queue import EventQueue
 from hostler.services.keys import INCLUDES, Principal, Scope
+from hostler.services.present import Present
 from hostler.services.schedule_needs import Tx
 from hostler.wire.jobs import JobBody, UpdateBody
 from hostler.wire.schedule import LeaseView, ReleaseBody, ReserveBody
@@ -135,7 +136,7 @@ async def head(root: Path, resources: int, *, keeper: bool = True) -> AsyncItera
     queue = EventQueue(store=store, clock=clock, ids=ids)
     parts = scheduling(
         Means(
-            fleet=made,
+            config=Present(fleet=made),
             store=store,
             nodes={},
             clock=clock,
