@@ -11,6 +11,7 @@ from hostler.domain.doctor import (
     Missing,
     PrivateFile,
     Revived,
+    WrongBuild,
     findings,
 )
 from hostler.domain.fleet import Compose, Container, DriverKind
@@ -99,6 +100,18 @@ def test_what_an_engine_lacks(kind: str) -> None:
     found = only(replace(WELL, missing=(Missing(engine="fast", what="/m/x", kind=kind),)))
     assert (found.check, found.level, found.command) == (f"engine {kind}", Level.ERROR, "hostler why fast")
     assert found.what == f"fast cannot start: there is no {kind} /m/x."
+
+
+def test_a_binary_that_is_too_old() -> None:
+    """CAT-8: a binary that is not the build its entry needs is an error, with what the entry says."""
+    wrong = WrongBuild(engine="fast", entry="qwen#32k", why="its build is 1, and at least 2 is needed")
+    found = only(replace(WELL, builds=(wrong,)))
+    assert (found.check, found.level, found.command) == (
+        "engine build",
+        Level.ERROR,
+        "hostler catalog show qwen",
+    )
+    assert "at least 2 is needed" in found.what
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,7 @@ class Box:
     capture: pytest.CaptureFixture[str]
     driver: FakeDriver = field(default_factory=FakeDriver)
     told: list[str] = field(default_factory=list)
+    skews: list[tuple[str, float]] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     env: dict[str, str] = field(default_factory=dict)
 
@@ -95,6 +96,7 @@ class Box:
             ports=OfflinePorts(config=config, listeners=FakeListeners()),
             drivers={"process": self.driver},
             told=told,
+            skews=lambda: self.skews,
             root=self.root,
         )
         code = run(("doctor", *words), DoctorOnly(config, at=parts))
@@ -168,10 +170,10 @@ def test_a_target_that_answers_is_none(box: Box) -> None:
 def test_offline_asks_nobody(box: Box) -> None:
     """INTERFACE-3: --offline asks neither a daemon nor a target; without it its warnings come."""
     box.config()
-    box.told = ["routes.json cannot be read"]
+    box.told, box.skews = ["routes.json cannot be read"], [("raven", 60.0)]
     assert box.found("--offline") == []
     assert box.asked == []
-    assert ("daemon", "warning") in box.found()
+    assert {("daemon", "warning"), ("clock", "warning")} <= set(box.found())
 
 
 def test_what_brings_an_engine_up_besides_us(box: Box) -> None:

@@ -21,7 +21,8 @@ from hostler.adapters.config.paths import Paths, resolve_paths
 from hostler.adapters.drivers import http_look
 from hostler.adapters.models_dir import ModelsDir
 from hostler.adapters.programs import ProgramFiles
-from hostler.domain.doctor import Dead, Facts, Missing, PrivateFile, Revived
+from hostler.domain.curation import build_problem
+from hostler.domain.doctor import Dead, Facts, Missing, PrivateFile, Revived, WrongBuild
 from hostler.domain.errors import EngineFailed, InvalidConfig, NoConfig, NotFound, NotLaunchable
 from hostler.domain.fleet import DriverKind, Engine, EngineTarget, Fleet, Node, UpstreamTarget
 from hostler.domain.launching import launch_of
@@ -41,13 +42,17 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxDoctor:
-    """`root` stands for `/` in tests; `told` asks a daemon that runs what it warns of, and nobody else."""
+    """`root` stands for `/` in tests.
+
+    `told` asks a daemon that runs what it warns of, `skews` by how much the clocks of other hosts are ahead.
+    """
 
     env: Mapping[str, str]
     config: OfflineConfig
     ports: PortsParts
     drivers: Mapping[str, Driver]
     told: Callable[[], Sequence[str]]
+    skews: Callable[[], Sequence[tuple[str, float]]]
     root: Path = Path("/")
 
     def look(self, *, config: str | None, host: str | None, offline: bool) -> Examined:
@@ -81,9 +86,11 @@ class BoxDoctor:
             unwritable=tuple(_unwritable(paths)),
             free=_free(paths.state_dir),
             missing=() if fleet is None else tuple(self._missing(fleet, paths)),
+            builds=() if fleet is None else asyncio.run(self._builds(fleet, paths)),
             revived=() if fleet is None else asyncio.run(self._revived(fleet, paths)),
             dead=() if fleet is None or offline else asyncio.run(self._dead(fleet)),
             clashes=() if fleet is None else self._clashes(config),
+            skews=() if offline else tuple(self.skews()),
             told=() if offline else tuple(self.told()),
         )
 
@@ -107,6 +114,22 @@ class BoxDoctor:
                 cwd = engine.cwd or str(paths.engines / engine.id)
                 if not programs.exists(engine.argv[0], engine.env, cwd):
                     yield Missing(engine=engine.id, what=engine.argv[0], kind="program")
+
+    async def _builds(self, fleet: Fleet, paths: Paths) -> tuple[WrongBuild, ...]:
+        """Binaries that are not the build which their engine's catalog entry needs."""
+        programs, found = ProgramFiles(environment=self.env), list[WrongBuild]()
+        for engine in fleet.local_engines():
+            wanted = engine.curation.build if engine.curation is not None else None
+            if wanted is None or not engine.argv or not engine.enabled:
+                continue
+            cwd = engine.cwd or str(paths.engines / engine.id)
+            if not programs.exists(engine.argv[0], engine.env, cwd):
+                continue
+            await programs.ask(engine.argv[0], engine.env, cwd)
+            why = build_problem(wanted, programs.report(engine.argv[0], engine.env, cwd))
+            if why is not None:
+                found.append(WrongBuild(engine=engine.id, entry=engine.entry or "", why=why))
+        return tuple(found)
 
     async def _revived(self, fleet: Fleet, paths: Paths) -> tuple[Revived, ...]:
         """Engines that something else brings up; one whose runtime cannot be asked is passed over."""

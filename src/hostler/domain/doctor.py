@@ -57,6 +57,15 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WrongBuild:
+    """An engine whose binary is not the build that its catalog entry needs, and why not."""
+
+    engine: str
+    entry: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Revived:
     """An engine that something else brings up, in its driver's words: `restart: always`, `enabled`."""
 
@@ -93,6 +102,7 @@ class Facts:
     unwritable: tuple[tuple[str, str], ...] = ()
     free: int | None = None
     missing: tuple[Missing, ...] = ()
+    builds: tuple[WrongBuild, ...] = ()
     revived: tuple[Revived, ...] = ()
     dead: tuple[Dead, ...] = ()
     clashes: tuple[str, ...] = ()
@@ -187,6 +197,14 @@ def _engines(facts: Facts) -> Iterator[Finding]:
             what=f"{each.engine} cannot start: there is no {each.kind} {each.what}.",
             hint="Put it there, or correct the engine in the config.",
             command=f"hostler why {shlex.quote(each.engine)}",
+        )
+    for build in facts.builds:
+        yield Finding(
+            check="engine build",
+            level=Level.ERROR,
+            what=f"{build.engine} cannot start: {build.why}.",
+            hint="Install a build that its catalog entry takes, and name it in argv.",
+            command=f"hostler catalog show {shlex.quote(build.entry.partition('#')[0])}",
         )
     for revived in facts.revived:
         engine = revived.engine
