@@ -11,12 +11,16 @@ from hostler.domain.fence import Fence
 from hostler.domain.holding import Holding
 from hostler.domain.plan import text
 from hostler.domain.step import (
+    ArmDeadman,
     CallWebhook,
+    CheckMemory,
+    DisarmDeadman,
     DrainEngine,
     EndDrain,
     FenceNumber,
     Found,
     FoundCommand,
+    FoundDeadman,
     FoundEngine,
     FoundHold,
     FoundNothing,
@@ -34,6 +38,7 @@ from hostler.domain.step import (
     Undo,
     UndoCommand,
     UndoWebhook,
+    VerifyRestore,
 )
 from hostler.services.schedule_needs import NodeMemory, Remembered
 
@@ -65,6 +70,7 @@ class World:
     hold: FoundHold = field(default_factory=FoundHold)
     commands: set[str] = field(default_factory=set)
     webhooks: set[str] = field(default_factory=set)
+    deadman: FoundDeadman = field(default_factory=FoundDeadman)
 
 
 def _nothing() -> None:
@@ -133,8 +139,10 @@ class FakeNode:
                 return FoundRoute(profile=route.active, engines=engines, upstreams=upstreams)
             case RunCommand(check=check) | UndoCommand(check=check):
                 return FoundCommand(already=None if check is None else check[0] in self.world.commands)
-            case CallWebhook() | UndoWebhook():
+            case CallWebhook() | UndoWebhook() | CheckMemory() | VerifyRestore():
                 return FoundNothing()
+            case ArmDeadman() | DisarmDeadman():
+                return self.world.deadman
             case _:
                 return self._seen(operation.step.engine)
 
@@ -231,6 +239,12 @@ class FakeNode:
                 self._route(route).active = profile
             case RunCommand() | CallWebhook() | UndoCommand() | UndoWebhook():
                 self._outside(work)
+            case ArmDeadman(window=window):
+                self.world.deadman = FoundDeadman(window=window, alive=True)
+            case DisarmDeadman():
+                self.world.deadman = FoundDeadman()
+            case CheckMemory() | VerifyRestore():
+                pass
             case _:
                 self._move(work, self._engine(work.engine), lease)
 
@@ -291,8 +305,12 @@ class FakeNode:
                 good = (check or argv)[0] in self.world.commands
             case UndoCommand(argv=argv, check=check):
                 good = (check or argv)[0] not in self.world.commands
-            case CallWebhook() | UndoWebhook():
+            case CallWebhook() | UndoWebhook() | CheckMemory() | VerifyRestore():
                 good = True
+            case ArmDeadman(window=window):
+                good = self.world.deadman == FoundDeadman(window=window, alive=True)
+            case DisarmDeadman(window=window):
+                good = self.world.deadman.window != window
             case _:
                 good = _holds(work, self._engine(work.engine), lease)
         return None if good else f"{text(work)} does not hold"

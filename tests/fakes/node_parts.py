@@ -30,6 +30,7 @@ from hostler.services.node_engines import NodeEngines
 from hostler.services.node_hold import NodeHold
 from hostler.services.node_needs import Member, Ran
 from hostler.services.node_routes import NodeRoutes
+from hostler.services.node_windows import NodeWindows
 from hostler.services.proving import Proving
 from hostler.services.receipts import Receipts
 from hostler.services.routes import Routes, load
@@ -239,15 +240,26 @@ def parts(world: World, kept: Parts | None = None) -> Parts:
     files = GuardFiles(guard=world.gate.guard, files=world.files, clock=world.clock)
     files.recall()
     engines: Engines = world.engines
+    proving = Proving(drivers=engines.drivers, work=completions, clock=world.clock)
     node = LocalNode(
         host=CROW,
         engines=NodeEngines(
             engines=engines,
-            proving=Proving(drivers=engines.drivers, work=completions, clock=world.clock),
+            proving=proving,
         ),
         routes=NodeRoutes(routes=routes, lanes=world.lanes),
         hold=NodeHold(holds=world.holds, writer=keeper, clock=world.clock, events=world.events),
         commands=NodeCommands(commands=commands, webhooks=webhooks),
+        windows=NodeWindows(
+            engines=engines,
+            proving=proving,
+            commands=commands,
+            memory=world.machine,
+            ports=world.machine,
+            files=world.files,
+            clock=world.clock,
+            events=world.events,
+        ),
         receipts=Receipts(records=records, clock=world.clock),
         processes=LeaseProcesses(records=groups, table=processes, clock=world.clock),
         files=files,

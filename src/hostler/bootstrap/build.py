@@ -234,6 +234,7 @@ def _head(ground: Ground, world: World, node: LocalNode) -> Scheduling | None:
             clock=world.clock,
             ids=world.ids,
             events=world.events,
+            files=world.files,
             redact=ground.speech.redact,
             bug=ground.speech.bug,
             note_process=node.register,

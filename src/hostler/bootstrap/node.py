@@ -21,6 +21,7 @@ from hostler.services.node_commands import NodeCommands
 from hostler.services.node_engines import NodeEngines
 from hostler.services.node_hold import NodeHold
 from hostler.services.node_routes import NodeRoutes
+from hostler.services.node_windows import NodeWindows
 from hostler.services.proving import Proving
 from hostler.services.receipts import Receipts
 from hostler.services.routes import Routes
@@ -42,6 +43,8 @@ def node_of(
     `hold_writer` writes the file that `holds` reads. Gate and routes ask one guard: ValueError otherwise.
     """
     guard, clock = engines.gate.guard, engines.clock
+    proving = Proving(drivers=engines.drivers, work=HttpCompletions(), clock=clock)
+    system = SystemCommands(environment=env)
     if routes.guard is not guard:
         raise ValueError("routes and the gate ask two guards: what one refuses, the other lets through")
     remembered = GuardFiles(guard=guard, files=files, clock=clock)
@@ -49,11 +52,21 @@ def node_of(
         host=engines.lanes.config.fleet.here,
         engines=NodeEngines(
             engines=engines,
-            proving=Proving(drivers=engines.drivers, work=HttpCompletions(), clock=clock),
+            proving=proving,
         ),
         routes=NodeRoutes(routes=routes, lanes=engines.lanes),
         hold=NodeHold(holds=holds, writer=hold_writer, clock=clock, events=events),
-        commands=NodeCommands(commands=SystemCommands(environment=env), webhooks=HttpWebhooks()),
+        commands=NodeCommands(commands=system, webhooks=HttpWebhooks()),
+        windows=NodeWindows(
+            engines=engines,
+            proving=proving,
+            commands=system,
+            memory=engines.gate.memory,
+            ports=engines.gate.ports,
+            files=files,
+            clock=clock,
+            events=events,
+        ),
         receipts=Receipts(records=DirectoryRecords(root=state_dir, directory="receipts"), clock=clock),
         processes=LeaseProcesses(
             records=DirectoryRecords(root=state_dir, directory="leases"),

@@ -19,7 +19,8 @@ from hostler.services.holdings import Holders
 from hostler.services.jobs import Jobs
 from hostler.services.keeper import Keeper
 from hostler.services.lease_requests import LeaseRequests
-from hostler.services.needs import Clock, Events, Ids
+from hostler.services.modes import Modes
+from hostler.services.needs import Clock, Events, Ids, StateFiles
 from hostler.services.present import Present
 from hostler.services.promotion import Promotion
 from hostler.services.reserving import Reserving
@@ -29,6 +30,7 @@ from hostler.services.schedule_needs import Node, ScheduleStore, Tx
 from hostler.services.snapshot import Snapshot
 from hostler.services.store_care import KeptStore, StoreCare
 from hostler.services.waiting import Waiters
+from hostler.services.windows import Windows
 from hostler.services.workshop import Workshop
 
 
@@ -37,6 +39,8 @@ class Scheduling:
     """The services of a head."""
 
     schedule: Schedule
+    windows: Windows
+    modes: Modes
     jobs: Jobs
     keeper: Keeper
     snapshot: Snapshot
@@ -54,6 +58,7 @@ class Means:
     clock: Clock
     ids: Ids
     events: Events
+    files: StateFiles
     redact: Callable[[str], str]
     bug: Callable[[BaseException], str]
     note_process: Callable[[str, int, int], Awaitable[None]]
@@ -102,6 +107,8 @@ def scheduling(means: Means) -> Scheduling:
     )
     return Scheduling(
         schedule=schedule,
+        windows=_windows(means, schedule, requests),
+        modes=Modes(config=config, store=store, nodes=means.nodes, promotion=promotion, clock=clock),
         jobs=jobs,
         keeper=keeper,
         snapshot=Snapshot(config=config, store=store, clock=clock),
@@ -109,6 +116,20 @@ def scheduling(means: Means) -> Scheduling:
         care=lambda kept: StoreCare(
             store=kept, back=keeper.back, holders=holders, fences=fences, clock=clock
         ),
+    )
+
+
+def _windows(means: Means, schedule: Schedule, requests: LeaseRequests) -> Windows:
+    return Windows(
+        config=means.config,
+        store=means.store,
+        promotion=schedule.promotion,
+        reserving=schedule.reserving,
+        requests=requests,
+        schedule=schedule,
+        files=means.files,
+        clock=means.clock,
+        zone=schedule.reserving.zone,
     )
 
 

@@ -14,6 +14,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Literal, TypeVar
 
+from hostler.domain.mode import Mode
 from hostler.domain.resource import Resource
 from hostler.domain.values import EngineId, HostName, RouteName, ServingClass
 
@@ -352,7 +353,7 @@ class Key:
 class Fleet:
     """The whole config, checked. `here` is the host that this daemon runs on.
 
-    `later` keeps the validated documents of parts that are not built yet (reservations, modes, ports,
+    `later` keeps the validated documents of parts that are not built yet (reservations, ports,
     sync, notices, catalog, policy), by their top-level key.
     """
 
@@ -370,6 +371,7 @@ class Fleet:
     gateway: Gateway = Gateway()
     keys: tuple[Key, ...] = ()
     resources: Mapping[str, Resource] = field(default_factory=lambda: frozen({}))
+    modes: Mapping[str, Mode] = field(default_factory=lambda: frozen({}))
     ended_kept_s: float = 90 * 86_400.0
     later: Mapping[str, object] = field(default_factory=lambda: frozen({}))
 

@@ -14,7 +14,10 @@ from hostler.domain.fleet import Escalating, Fleet, Profile, Route, UpstreamTarg
 from hostler.domain.resource import Action, Resource
 from hostler.domain.route import engines_of
 from hostler.domain.step import (
+    ArmDeadman,
     CallWebhook,
+    CheckMemory,
+    DisarmDeadman,
     DrainEngine,
     HoldHost,
     PointRoute,
@@ -27,6 +30,7 @@ from hostler.domain.step import (
     Undo,
     UndoCommand,
     UndoWebhook,
+    VerifyRestore,
 )
 from hostler.domain.undo import drifted, holds_true, inverse, is_back
 from hostler.domain.values import RouteName, shorten
@@ -40,6 +44,7 @@ __all__ = [
     "holds_true",
     "inverse",
     "is_back",
+    "route_steps",
     "stops",
     "text",
 ]
@@ -53,7 +58,7 @@ def activation(fleet: Fleet, resource: Resource) -> tuple[Step, ...]:
     goes away first where it may lead to one that the lease stops.
     """
     actions = resource.actions
-    early, late = _routes(fleet, actions)
+    early, late = route_steps(fleet, actions)
     stopped = [it for it in actions if it.verb in ("suspend", "stop")]
     return (
         *(HoldHost(host=it.target, allow=it.allow) for it in actions if it.verb == "hold"),
@@ -86,7 +91,7 @@ def _webhook(action: Action) -> CallWebhook:
     return CallWebhook(host=action.host, url=action.target, undo=action.undo_url, timeout_s=action.timeout_s)
 
 
-def _routes(fleet: Fleet, actions: Sequence[Action]) -> tuple[list[PointRoute], list[PointRoute]]:
+def route_steps(fleet: Fleet, actions: Sequence[Action]) -> tuple[list[PointRoute], list[PointRoute]]:
     """Route steps before the engines are touched, and those after the starts."""
     early: list[PointRoute] = []
     late: list[PointRoute] = []
@@ -157,6 +162,10 @@ _DOES: Final = frozen(
         "unexec": "run the undo {program} on {host}",
         "webhook": "call {site}",
         "unwebhook": "call the undo at {site}",
+        "arm": "arm the deadman of {host}",
+        "disarm": "disarm the deadman of {host}",
+        "memory": "look at the memory of {host}",
+        "verify": "verify what is back on {host}",
     }
 )
 _AIMS: Final = frozen(
@@ -174,6 +183,10 @@ _AIMS: Final = frozen(
         "unexec": "exit code 0",
         "webhook": "an answer of 2xx",
         "unwebhook": "an answer of 2xx",
+        "arm": "a deadman on {host} that lives",
+        "disarm": "no deadman of the window on {host}",
+        "memory": "the memory of {host} back, and as much available as the mode asks for",
+        "verify": "every verify command of {host} with exit code 0, and the standing engines there serving",
     }
 )
 
@@ -198,7 +211,7 @@ def _shown(work: Step | Undo) -> Mapping[str, str]:
             shown["program"] = shorten(argv[0])
         case CallWebhook(url=url) | UndoWebhook(url=url):
             shown["site"] = site(url)
-        case HoldHost() | RemoveHold():
+        case HoldHost() | RemoveHold() | ArmDeadman() | DisarmDeadman() | CheckMemory() | VerifyRestore():
             pass
         case _:
             shown["engine"] = work.engine

@@ -12,10 +12,14 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldHost:
-    """Write the host's hold record in the lease's name (HOLD-11)."""
+    """Write the host's hold record in the lease's name (HOLD-11).
+
+    The record outlives the lease by `after_s` (WIN-5).
+    """
 
     host: str
     allow: tuple[str, ...] = ()
+    after_s: float = 600.0
     kind: Literal["hold"] = "hold"
 
 
@@ -41,11 +45,15 @@ class DrainEngine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuspendEngine:
-    """Stop `engine` and keep it stopped in the lease's name (NODE-5); `memory_back`: see its memory back."""
+    """Stop `engine` and keep it stopped in the lease's name (NODE-5); `memory_back`: see its memory back.
+
+    `back` False: its undo lets it start again and starts nothing (WIN-8).
+    """
 
     host: str
     engine: str
     memory_back: bool = False
+    back: bool = True
     kind: Literal["suspend"] = "suspend"
 
 
@@ -61,22 +69,32 @@ class StopEngine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartEngine:
-    """Start `engine` through the gate (GATE-3) and see it ready as itself."""
+    """Start `engine` through the gate (GATE-3) and see it ready as itself.
+
+    `override` is its serving class, as a mode's plan names it (CAT-5); empty for a resident one.
+    """
 
     host: str
     engine: str
+    override: str = ""
     kind: Literal["start"] = "start"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCommand:
-    """Run `argv`; `undo` puts it back; `check` with exit 0 says that it is so already. No shell, ever."""
+    """Run `argv`; `undo` puts it back; `check` with exit 0 says that it is so already. No shell, ever.
+
+    `undo_timeout_s` None: as `timeout_s`. `cap_s`: it is a window's script, told its cap in seconds and where
+    the hold is (MODE-4).
+    """
 
     host: str
     argv: tuple[str, ...]
     undo: tuple[str, ...] | None = None
     check: tuple[str, ...] | None = None
     timeout_s: float = 60.0
+    undo_timeout_s: float | None = None
+    cap_s: float | None = None
     kind: Literal["exec"] = "exec"
 
 
@@ -91,8 +109,54 @@ class CallWebhook:
     kind: Literal["webhook"] = "webhook"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmDeadman:
+    """Start the deadman of `window` on the host, and see it alive (WIN-1). Commands are the node's own.
+
+    `window` is the lease's id. From the operation on it takes `cap_s` seconds until the deadman restores,
+    whatever happened: it ends `end` first, then starts `bring_back` in order.
+    """
+
+    host: str
+    window: str
+    mode: str
+    cap_s: float
+    bring_back: tuple[str, ...]
+    end: tuple[str, ...]
+    kind: Literal["arm"] = "arm"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckMemory:
+    """See so much memory available and no more residue than that, live, after the evictions (WIN-3)."""
+
+    host: str
+    available: int | None = None
+    max_residue: int = 2 << 30
+    kind: Literal["memory"] = "memory"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyRestore:
+    """Nothing at first; its undo is itself: the mode's verify commands of this host, each exit 0 (WIN-4)."""
+
+    host: str
+    mode: str
+    kind: Literal["verify"] = "verify"
+
+
 Step = (
-    HoldHost | PointRoute | DrainEngine | SuspendEngine | StopEngine | StartEngine | RunCommand | CallWebhook
+    HoldHost
+    | PointRoute
+    | DrainEngine
+    | SuspendEngine
+    | StopEngine
+    | StartEngine
+    | RunCommand
+    | CallWebhook
+    | ArmDeadman
+    | CheckMemory
+    | VerifyRestore
 )
 
 
@@ -137,12 +201,21 @@ class FoundCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundNothing:
-    """Nothing can be seen of a webhook."""
+    """Nothing can be seen of a webhook, and nothing is changed by a look at memory or a verification."""
 
     kind: Literal["webhook"] = "webhook"
 
 
-Found = FoundHold | FoundRoute | FoundEngine | FoundCommand | FoundNothing
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundDeadman:
+    """The deadman of the host: whose window's it is, None when there is none, and whether it lives."""
+
+    window: str | None = None
+    alive: bool = False
+    kind: Literal["deadman"] = "deadman"
+
+
+Found = FoundHold | FoundRoute | FoundEngine | FoundCommand | FoundNothing | FoundDeadman
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +253,7 @@ class UndoCommand:
     argv: tuple[str, ...]
     check: tuple[str, ...] | None = None
     timeout_s: float = 60.0
+    cap_s: float | None = None
     kind: Literal["unexec"] = "unexec"
 
 
@@ -193,8 +267,26 @@ class UndoWebhook:
     kind: Literal["unwebhook"] = "unwebhook"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisarmDeadman:
+    """End the deadman of `window` on the host: there is nothing left for it to restore."""
+
+    host: str
+    window: str
+    kind: Literal["disarm"] = "disarm"
+
+
 Undo = (
-    RemoveHold | PointRoute | EndDrain | ResumeEngine | StartEngine | StopEngine | UndoCommand | UndoWebhook
+    RemoveHold
+    | PointRoute
+    | EndDrain
+    | ResumeEngine
+    | StartEngine
+    | StopEngine
+    | UndoCommand
+    | UndoWebhook
+    | DisarmDeadman
+    | VerifyRestore
 )
 
 
@@ -217,8 +309,8 @@ class Operation:
 
     `found` is what a step found before it, kept with the receipt, so that it can be put back by a head that
     lost its journal. `covers` are the resources whose highest fence number the node compares and keeps.
-    `expires_at` (RFC 3339, None: indefinite) and `holder`, `reason` are for the hold record. `deadline_s` is
-    how long it may take.
+    `expires_at` (RFC 3339, None: indefinite) and `holder`, `reason` are for the hold record; so is
+    `stop_accepting_at`, which only a window has (WIN-2). `deadline_s` is how long it may take.
     """
 
     id: str
@@ -231,3 +323,4 @@ class Operation:
     holder: str = ""
     reason: str = ""
     expires_at: str | None = None
+    stop_accepting_at: str | None = None

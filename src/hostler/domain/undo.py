@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hostler.domain.step import (
+    ArmDeadman,
     CallWebhook,
+    CheckMemory,
+    DisarmDeadman,
     DrainEngine,
     EndDrain,
     Found,
     FoundCommand,
+    FoundDeadman,
     FoundEngine,
     FoundHold,
     FoundNothing,
@@ -31,13 +35,15 @@ from hostler.domain.step import (
     Undo,
     UndoCommand,
     UndoWebhook,
+    VerifyRestore,
 )
 
 
 def holds_true(step: Step, seen: Found, *, lease: str) -> bool:
     """Whether what is seen is what `step` wants, whoever made it so: then nothing is done (R18, R19).
 
-    A suspended engine that is down needs no drain. Of a webhook nothing can be seen: it is always called.
+    A suspended engine that is down needs no drain. Of a webhook nothing can be seen: it is always called, as
+    memory is always looked at and a restore always verified.
     """
     match step, seen:
         case HoldHost(), FoundHold():
@@ -54,8 +60,10 @@ def holds_true(step: Step, seen: Found, *, lease: str) -> bool:
             return seen.up
         case RunCommand(), FoundCommand():
             return seen.already is True
-        case CallWebhook(), FoundNothing():
+        case ((CallWebhook() | CheckMemory() | VerifyRestore()), FoundNothing()):
             return False
+        case ArmDeadman(window=window), FoundDeadman():
+            return seen.alive and seen.window == window
     raise _misfit(step, seen)
 
 
@@ -83,17 +91,24 @@ def inverse(step: Step, found: Found) -> Undo | None:  # noqa: PLR0911, C901 - o
         case SuspendEngine(host=host, engine=engine), FoundEngine():
             if _put_away(found):
                 return None
-            return ResumeEngine(host=host, engine=engine, start=found.up and not found.suspended_by)
+            return ResumeEngine(host=host, engine=engine, start=_owes_a_start(step, found))
         case StopEngine(host=host, engine=engine), FoundEngine():
             return StartEngine(host=host, engine=engine) if found.up else None
         case StartEngine(host=host, engine=engine), FoundEngine():
             return None if found.up else StopEngine(host=host, engine=engine)
-        case RunCommand(host=host, undo=undo, check=check, timeout_s=most), FoundCommand():
+        case RunCommand(host=host, undo=undo, check=check), FoundCommand():
             if undo is None or found.already is True:
                 return None
-            return UndoCommand(host=host, argv=undo, check=check, timeout_s=most)
+            most = step.timeout_s if step.undo_timeout_s is None else step.undo_timeout_s
+            return UndoCommand(host=host, argv=undo, check=check, timeout_s=most, cap_s=step.cap_s)
         case CallWebhook(host=host, undo=url, timeout_s=most), FoundNothing():
             return None if url is None else UndoWebhook(host=host, url=url, timeout_s=most)
+        case ArmDeadman(host=host, window=window), FoundDeadman():
+            return DisarmDeadman(host=host, window=window)
+        case VerifyRestore(), FoundNothing():
+            return step
+        case CheckMemory(), FoundNothing():
+            return None
     raise _misfit(step, found)
 
 
@@ -110,16 +125,17 @@ def is_back(step: Step, found: Found, seen: Found, *, lease: str) -> bool:
         case DrainEngine(), FoundEngine(), FoundEngine():
             return lease not in seen.draining_by
         case SuspendEngine(), FoundEngine(), FoundEngine():
-            owes_a_start = found.up and not found.suspended_by
-            return lease not in seen.suspended_by and (seen.up or not owes_a_start)
+            return lease not in seen.suspended_by and (seen.up or not _owes_a_start(step, found))
         case StopEngine(), FoundEngine(), FoundEngine():
             return seen.up or not found.up
         case StartEngine(), FoundEngine(), FoundEngine():
             return not seen.up or found.up
         case RunCommand(), FoundCommand(), FoundCommand():
             return seen.already is False
-        case CallWebhook(), FoundNothing(), FoundNothing():
+        case ((CallWebhook() | CheckMemory() | VerifyRestore()), FoundNothing(), FoundNothing()):
             return False
+        case ArmDeadman(window=window), FoundDeadman(), FoundDeadman():
+            return seen.window != window
     raise _misfit(step, seen)
 
 
@@ -171,6 +187,11 @@ def _shown(name: str, engine: FoundEngine | None) -> str:
     if engine.suspended_by:
         return f"{name}, which is suspended by {', '.join(engine.suspended_by)}"
     return f"{name}, which is {engine.state or 'down'}"
+
+
+def _owes_a_start(step: SuspendEngine, found: FoundEngine) -> bool:
+    """Whether the engine is to be up again: one that was cold, or suspended by somebody, is not (LEASE-10)."""
+    return step.back and found.up and not found.suspended_by
 
 
 def _put_away(engine: FoundEngine) -> bool:

@@ -159,9 +159,11 @@ class Chooser:
         wish = self._wish(found, rules, asked)
         fast, large = self._lane(profile.fast), self._lane(profile.large)
         fast_can = Can.SERVE if fast is None or fast.ready else Can.START
-        refusal: Refusal | None = None
+        refusal = self.engines.gate.closing(profile.large) if wish.large else None
         large_can = Can.SERVE if large is None or large.ready else Can.START
-        if wish.large and large is not None and large_can is Can.START and _is_known(large):
+        if refusal is not None:
+            large_can = Can.NOTHING
+        elif wish.large and large is not None and large_can is Can.START and _is_known(large):
             refusal = self.engines.gate.probe(self._ask(profile.large, asked, found))
             if refusal is not None:
                 large_can = Can.NOTHING
@@ -284,7 +286,7 @@ class Chooser:
     def _ready(self, target: Target) -> bool:
         if isinstance(target, EngineTarget):
             lane = self._lane(target.engine)
-            return lane is not None and lane.ready
+            return lane is not None and lane.ready and self.engines.gate.closing(target.engine) is None
         return not self.backoff.is_off(target.upstream)
 
     def _load(self, target: Target) -> int:

@@ -16,7 +16,7 @@ from hostler.domain.events import Event
 from hostler.domain.eviction import Eviction, Running
 from hostler.domain.fleet import DriverKind, frozen
 from hostler.domain.gate import Allow, Ask, Check, Facts, FenceUp, Live
-from hostler.domain.holding import ENGINE
+from hostler.domain.holding import ENGINE, closing
 from hostler.domain.memory import Pools, effective_need, never_fits
 from hostler.domain.moment import shown
 from hostler.domain.start_policy import start_budget_s
@@ -84,6 +84,11 @@ class Gate:
             self.tell(ask, found)
             raise found
         return found
+
+    def closing(self, engine: EngineId) -> Refusal | None:
+        """Why a running engine takes no new request: its window is past its soft deadline (WIN-2)."""
+        held = self.guard.holding(ENGINE, engine)
+        return None if held is None else closing(engine, held, self.clock.now())
 
     def explain(self, ask: Ask) -> tuple[Check, ...]:
         """Every check with its result, live (GATE-2)."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Final
 
 from hostler.domain.errors import StoreFull
@@ -84,13 +85,25 @@ def _held(found: Mapping[str, object] | None) -> Mapping[str, Holding]:
 
 def _holding(row: object) -> Holding:
     told = _text(row, "lease", "resource", "holder", "key")
-    until = row.get("until") if isinstance(row, Mapping) else None
-    moment = parse_instant(until)
-    if until is not None and moment is None:
-        raise ValueError(f"{until!r} is no time")
+    mode = row.get("mode") if isinstance(row, Mapping) else None
     return Holding(
-        lease=told["lease"], resource=told["resource"], holder=told["holder"], key=told["key"], until=moment
+        lease=told["lease"],
+        resource=told["resource"],
+        holder=told["holder"],
+        key=told["key"],
+        until=_instant(row, "until"),
+        mode=mode if isinstance(mode, str) else "",
+        stop_accepting=_instant(row, "stop_accepting"),
     )
+
+
+def _instant(row: object, name: str) -> datetime | None:
+    """The named time of an object, None where it has none. Raises ValueError for what is no time."""
+    text = row.get(name) if isinstance(row, Mapping) else None
+    moment = parse_instant(text)
+    if text is not None and moment is None:
+        raise ValueError(f"{text!r} is no time")
+    return moment
 
 
 def _fence(found: Mapping[str, object] | None) -> Fence | None:

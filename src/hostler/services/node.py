@@ -16,8 +16,12 @@ from hostler.domain.fence import Fence
 from hostler.domain.holding import HOLD, Holding
 from hostler.domain.plan import text
 from hostler.domain.step import (
+    ArmDeadman,
     CallWebhook,
+    CheckMemory,
+    DisarmDeadman,
     Found,
+    FoundDeadman,
     FoundHold,
     FoundNothing,
     HoldHost,
@@ -27,6 +31,7 @@ from hostler.domain.step import (
     RunCommand,
     UndoCommand,
     UndoWebhook,
+    VerifyRestore,
 )
 from hostler.services.guard_files import GuardFiles
 from hostler.services.lanes import heard
@@ -36,6 +41,7 @@ from hostler.services.node_commands import NodeCommands
 from hostler.services.node_engines import NodeEngines
 from hostler.services.node_hold import NodeHold
 from hostler.services.node_routes import NodeRoutes
+from hostler.services.node_windows import NodeWindows
 from hostler.services.receipts import Receipts
 from hostler.services.schedule_needs import NodeMemory
 
@@ -49,6 +55,7 @@ class LocalNode:
     routes: NodeRoutes
     hold: NodeHold
     commands: NodeCommands
+    windows: NodeWindows
     receipts: Receipts
     processes: LeaseProcesses
     files: GuardFiles
@@ -68,7 +75,11 @@ class LocalNode:
                 self.routes.preflight(step)
             case RunCommand() as step:
                 self.commands.preflight(step)
-            case RemoveHold() | UndoCommand() | CallWebhook() | UndoWebhook():
+            case (CheckMemory() | VerifyRestore()) as step:
+                await self.windows.preflight(step)
+            case (
+                RemoveHold() | UndoCommand() | CallWebhook() | UndoWebhook() | ArmDeadman() | DisarmDeadman()
+            ):
                 return
             case step:
                 await self.engines.preflight(operation, step)
@@ -85,8 +96,10 @@ class LocalNode:
                 return self.routes.observe(step)
             case (RunCommand() | UndoCommand()) as step:
                 return await self.commands.observe(step)
-            case CallWebhook() | UndoWebhook():
+            case CallWebhook() | UndoWebhook() | CheckMemory() | VerifyRestore():
                 return FoundNothing()
+            case ArmDeadman() | DisarmDeadman():
+                return FoundDeadman()
             case step:
                 return await self.engines.observe(operation, step)
 
@@ -116,8 +129,12 @@ class LocalNode:
                 return self.routes.verify(step)
             case (RunCommand() | UndoCommand()) as step:
                 return await self.commands.verify(step)
-            case CallWebhook() | UndoWebhook():
+            case CallWebhook() | UndoWebhook() | ArmDeadman() | DisarmDeadman():
                 return None
+            case CheckMemory() as step:
+                return self.windows.seen(step)
+            case VerifyRestore() as step:
+                return self.windows.still(operation, step)
             case step:
                 return await self.engines.verify(operation, step)
 
@@ -209,6 +226,14 @@ class LocalNode:
                 await self.commands.run(step)
             case (CallWebhook() | UndoWebhook()) as step:
                 await self.commands.call(operation, step)
+            case CheckMemory() as step:
+                await self.windows.look(step)
+            case VerifyRestore() as step if operation.found is not None:
+                await self.windows.note(operation, step)
+            case VerifyRestore() as step:
+                await self.windows.verify(operation, step)
+            case ArmDeadman() | DisarmDeadman():
+                return
             case step:
                 await self.engines.perform(operation, step)
 

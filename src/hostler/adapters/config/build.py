@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import cast
 
+from hostler.adapters.config.modes import modes_of
 from hostler.adapters.config.resources import resources_of
 from hostler.adapters.config.schema.document import Document
 from hostler.adapters.config.schema.engines import EngineKeys
@@ -58,7 +59,6 @@ LATER = (
     "schedule",
     "store",
     "reservations",
-    "modes",
     "catalog",
     "policy",
     "ports",
@@ -103,6 +103,7 @@ def build(document: Document, here: str, secrets: Mapping[Path, Secret]) -> Flee
         ),
         keys=_keys(document),
         resources=resources_of(document, here),
+        modes=modes_of(document),
         ended_kept_s=document.fleet.retention.ended,
         later=frozen({key: deep_frozen(value) for key, value in whole.items()}),
     )

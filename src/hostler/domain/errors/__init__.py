@@ -41,6 +41,7 @@ from hostler.domain.errors.changing import (
     ServingClassRefused,
     StopUnverified,
     Suspended,
+    WindowClosing,
 )
 from hostler.domain.errors.leasing import (
     ActivationFailed,
@@ -135,5 +136,6 @@ __all__ = [
     "UpstreamBroke",
     "UpstreamUnreachable",
     "WaitTimedOut",
+    "WindowClosing",
     "WrongScope",
 ]

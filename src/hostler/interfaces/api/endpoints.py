@@ -34,6 +34,7 @@ from hostler.interfaces.api.acquire import acquire
 from hostler.interfaces.api.answers import SSE
 from hostler.interfaces.api.endpoint import Endpoint
 from hostler.interfaces.api.schedule_endpoints import SCHEDULING
+from hostler.interfaces.api.window_endpoints import WINDOWING
 from hostler.interfaces.api.shapes import (
     AcquireBody,
     Acquired,
@@ -298,5 +299,5 @@ CHANGING: Final = (
     ),
 )
 
-ENDPOINTS: Final = (*READING, *CHANGING, *SCHEDULING)
+ENDPOINTS: Final = (*READING, *CHANGING, *SCHEDULING, *WINDOWING)
 """Every endpoint of the control API, but its own description (`interfaces.api.app`)."""
