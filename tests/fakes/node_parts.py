@@ -111,6 +111,7 @@ class FakeCommands:
 
     made: set[str] = field(default_factory=set)
     ran: list[tuple[str, ...]] = field(default_factory=list)
+    told: list[dict[str, str]] = field(default_factory=list)
     missing: set[str] = field(default_factory=set)
     fail: set[str] = field(default_factory=set)
     hang: set[str] = field(default_factory=set)
@@ -118,8 +119,11 @@ class FakeCommands:
     def exists(self, program: str) -> bool:
         return program not in self.missing
 
-    async def run(self, argv: Sequence[str], *, timeout_s: float) -> Ran:
+    async def run(
+        self, argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str] | None = None
+    ) -> Ran:
         self.ran.append(tuple(argv))
+        self.told.append(dict(env or {}))
         program = argv[0]
         if program in self.missing:
             raise FileNotFoundError(2, "No such file or directory")

@@ -401,6 +401,8 @@ async def test_a_mode_that_left_the_config_still_ends() -> None:
         window = await it.open()
         later = await it.head.again(moded(PLAIN))
         await later.ticks(1.0)
-        assert any("the mode heavy is in the config no more" in text for told in later.warnings for text in told)
+        assert any(
+            "the mode heavy is in the config no more" in text for told in later.warnings for text in told
+        )
         await later.skip(3600.0)
         assert (await later.look(window)).state == "expired"

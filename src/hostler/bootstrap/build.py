@@ -86,7 +86,7 @@ def build(ground: Ground) -> Daemon:
     status = _status(ground, world, engines, table, requests, holds)
     history = _history(ground, world)
     observer = Observer(meters=world.meters, clock=world.clock, events=world.events)
-    watch = _watch(ground, world, engines, holds, node)
+    watch = _watch(ground, world, engines, holds, node, head)
     swapped = Swapped(
         engines=engines,
         routes=table,
@@ -356,7 +356,14 @@ def _gateway(ground: Ground, world: World, control: Control, observer: Observer)
     )
 
 
-def _watch(ground: Ground, world: World, engines: Engines, holds: Holds, node: LocalNode) -> Watch:
+def _watch(
+    ground: Ground,
+    world: World,
+    engines: Engines,
+    holds: Holds,
+    node: LocalNode,
+    head: Scheduling | None,
+) -> Watch:
     return Watch(
         engines=engines,
         holds=holds,
@@ -368,5 +375,8 @@ def _watch(ground: Ground, world: World, engines: Engines, holds: Holds, node: L
         events=world.events,
         vitals=world.vitals,
         bug=ground.speech.bug,
+        ports=engines.gate.ports,
+        markers=world.files,
         upkeep=node.upkeep,
+        strike=None if head is None else head.windows.strike,
     )

@@ -45,6 +45,7 @@ def node_of(
     guard, clock = engines.gate.guard, engines.clock
     proving = Proving(drivers=engines.drivers, work=HttpCompletions(), clock=clock)
     system = SystemCommands(environment=env)
+    hold_path = holds.view().path
     if routes.guard is not guard:
         raise ValueError("routes and the gate ask two guards: what one refuses, the other lets through")
     remembered = GuardFiles(guard=guard, files=files, clock=clock)
@@ -56,7 +57,7 @@ def node_of(
         ),
         routes=NodeRoutes(routes=routes, lanes=engines.lanes),
         hold=NodeHold(holds=holds, writer=hold_writer, clock=clock, events=events),
-        commands=NodeCommands(commands=system, webhooks=HttpWebhooks()),
+        commands=NodeCommands(commands=system, webhooks=HttpWebhooks(), hold_path=hold_path),
         windows=NodeWindows(
             engines=engines,
             proving=proving,
@@ -66,6 +67,7 @@ def node_of(
             files=files,
             clock=clock,
             events=events,
+            hold_path=hold_path,
         ),
         receipts=Receipts(records=DirectoryRecords(root=state_dir, directory="receipts"), clock=clock),
         processes=LeaseProcesses(

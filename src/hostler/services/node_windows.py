@@ -1,4 +1,4 @@
-"""What a window does to this host beyond leases: it looks at memory, and verifies what came back (WIN-3, WIN-4).
+"""What a window does to this host beyond leases: a look at memory, and what verifies the restore (WIN-3, WIN-4).
 
 Decides when the memory that evictions gave back suffices, and when a restore counts as verified. What is
 stopped and started is `node_engines`'; which commands verify is the mode's.
@@ -8,15 +8,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Final
 
 from hostler.domain.engine import State
-from hostler.domain.errors import MemoryNow, MemoryResidue, NotFound, PortConflict, StepFailed, StoreFull
+from hostler.domain.errors import (
+    MemoryNever,
+    MemoryNow,
+    MemoryResidue,
+    NotFound,
+    PortConflict,
+    StepFailed,
+    StoreFull,
+)
 from hostler.domain.events import Event
 from hostler.domain.fleet import HOST_POOL, DriverKind, frozen
 from hostler.domain.gate import personal
-from hostler.domain.memory import Pools, available_of, pool_of, unexplained
+from hostler.domain.memory import Pools, available_of, pool_of, total_of, unexplained
 from hostler.domain.mode import Mode, ToolCommand
 from hostler.domain.plan import text
 from hostler.domain.step import CheckMemory, Operation, VerifyRestore
@@ -26,12 +34,14 @@ from hostler.domain.window_plan import budget_s, members
 from hostler.services.engines import Engines
 from hostler.services.lanes import Lane
 from hostler.services.needs import Clock, Events, MemoryReader, PortTable, StateFiles
+from hostler.services.node_commands import script_environment
 from hostler.services.node_needs import Commands
 from hostler.services.proving import Proving
+from hostler.wire.values import to_json
 
 LOOK_S: Final = 0.25
-WITHIN_S: Final = 30.0
-"""How long memory may take to come back after the last eviction (MEM-4)."""
+WITHIN_S: Final = 5.0
+"""How long readings may take to settle: each stop has waited for its own memory already (MEM-4)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +56,7 @@ class NodeWindows:
     files: StateFiles
     clock: Clock
     events: Events
+    hold_path: str = ""
 
     # ------------------------------------------------------------ before the first change
 
@@ -56,6 +67,7 @@ class NodeWindows:
         for somebody unknown, `step_failed` when the mode's script does not say where it stands (MODE-4).
         """
         if isinstance(step, CheckMemory):
+            self._possible(step)
             self._residue(step)
             return
         mode = self._mode(step)
@@ -79,7 +91,8 @@ class NodeWindows:
 
     async def _answers(self, step: VerifyRestore, status: ToolCommand) -> None:
         try:
-            ran = await self.commands.run(status.argv, timeout_s=status.timeout_s)
+            environment = script_environment(self.hold_path)
+            ran = await self.commands.run(status.argv, timeout_s=status.timeout_s, env=environment)
         except OSError as error:
             raise StepFailed(step=text(step), why=f"{shorten(status.argv[0])}: {error}") from error
         if ran.status is None:
@@ -109,6 +122,16 @@ class NodeWindows:
         except MemoryResidue as refusal:
             return str(refusal).removesuffix(".")
         return None
+
+    def _possible(self, step: CheckMemory) -> None:
+        """Refuses `memory_never` for a gate above all that the host has: no eviction gives so much."""
+        reading = self._pools().get(HOST_POOL)
+        if step.available is None or reading is None:
+            return
+        total = total_of(pool_of(self.engines.lanes.config.fleet.host, HOST_POOL), reading)
+        if step.available > total:
+            sum_ = f"it asks for {gib(step.available)} GiB available; the host has {gib(total)}"
+            raise MemoryNever(engine="The mode", host=step.host, arithmetic=sum_)
 
     def _residue(self, step: CheckMemory) -> None:
         """Refuses `memory_residue` for what GPU memory holds beyond our engines, or a stop left (WIN-3)."""
@@ -247,7 +270,7 @@ class NodeWindows:
     async def _report(
         self, operation: Operation, step: VerifyRestore, rows: list[Back], wrong: list[str]
     ) -> None:
-        told = [{**asdict(row), "memory": dict(row.memory)} for row in rows]
+        told = [to_json(row) for row in rows]
         facts = {"host": step.host, "mode": step.mode, "engines": told, "wrong": wrong}
         await self._save(f"windows/{operation.lease}/report", facts)
         self.events.emit(
