@@ -45,7 +45,7 @@ HEAVY = mode(serving_class=ServingClass.WINDOWED, cap_s=3600.0, cap_max_s=10 * 3
 
 
 def moded(*modes: Mode, **more: object) -> Fleet:
-    """Crow with five engines, the route `chat`, the resource `box`, and these modes beside the standing one."""
+    """Crow with five engines, route `chat`, resource `box`, and these modes beside a standing one."""
     local = Plain(targets=(EngineTarget(engine=EngineId("bots")),))
     away = Plain(targets=(UpstreamTarget(upstream="cloud"),))
     glm = Plain(targets=(EngineTarget(engine=EngineId("glm")),))

@@ -16,7 +16,7 @@ from tests.story.window_house import hold, modes, opened, standing, windows
 
 
 async def test_standard_to_heavy_and_back(fake: House) -> None:
-    """MODE-2, WIN-4, WIN-5, WIN-10: another engine has the box, then everything is as before, with a report."""
+    """MODE-2, WIN-4, WIN-5, WIN-10: another engine has the box, then all is as before, with a report."""
     modes(fake)
     await fake.start()
     await standing(fake)
@@ -70,7 +70,7 @@ async def test_without_its_class_a_window_is_refused(fake: House) -> None:
 
 
 async def test_at_the_cap_a_turn_in_flight_ends_with_an_error_frame(fake: House) -> None:
-    """WIN-2, GW-8: no new turns from the soft deadline on, those under way go on until the cap, and not past."""
+    """WIN-2, GW-8: no new turns from the soft deadline on; those under way go on until the cap."""
     modes(fake, "endless", "gap=0.02", drain_before="8s")
     await fake.start()
     await standing(fake)
@@ -128,9 +128,16 @@ async def test_a_stranger_is_named_and_never_touched(fake: House) -> None:
     await standing(fake)
     window = await opened(fake, "--cap", "5m")
     port = fake.engines["spare"]["port"]
-    program = f"import socket,time; s=socket.create_server(('127.0.0.1',{port})); print(1,flush=True); time.sleep(600)"
+    program = (
+        f"import socket, sys; s = socket.create_server(('127.0.0.1', {port}));"
+        " print(1, flush=True); sys.stdin.read()"
+    )
     stranger = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE
+        sys.executable,
+        "-c",
+        program,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
     )
     try:
         assert stranger.stdout is not None
@@ -151,7 +158,7 @@ async def test_a_stranger_is_named_and_never_touched(fake: House) -> None:
 
 
 async def test_memory_that_is_missing_opens_nothing(fake: House) -> None:
-    """WIN-3: the gate reads what is there after the evictions; the sum is told, and everything is restored."""
+    """WIN-3: the gate reads what is there after the evictions; the sum is told, all is restored."""
     memory = fake.root / "memory"
     memory.mkdir()
     (memory / "host").write_text("total: 100 GiB\navailable: 50 GiB\n")

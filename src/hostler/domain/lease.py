@@ -91,10 +91,10 @@ class Lease:
     asked. `secret` is the SHA-256 (hex) of the client's secret, `digest` that of the request's body.
     `number` is its order among all leases. `ttl_s` None: without an end. `detached_s`: how long the place is
     kept without a client that waits (`--queue`); None: a client waits and renews. `place` and `offer` lapse
-    then; `hard` is the end that no renewal moves, `limited_by` what it is (`max`, `booking`,
-    `cap` of a window, or empty). `warned` are the offsets told for the present `expires`. `ending` is how it ends once put back, `cause`
-    why it waits, is stuck, or ended. `working`: a process was registered under it, which ends before
-    it is given back (JOB-5). `seq` is the last event that changed it.
+    then; `hard` is the end that no renewal moves, `limited_by` what it is (`max`, `booking`, `cap` of a
+    window, or empty). `warned` are the offsets told for the present `expires`. `ending` is how it ends once
+    put back, `cause` why it waits, is stuck, or ended. `working`: a process was registered under it, which
+    ends before it is given back (JOB-5). `seq` is the last event that changed it.
     """
 
     id: LeaseId

@@ -203,10 +203,8 @@ def _notice(after: Lease, event: LeaseEvent, now: Moment) -> tuple[Priority | No
             return Priority.HIGH, f"offered {after.id} {_at(after.offer, now)}"
         case Warned():
             return Priority.HIGH, f"expiring {after.id} {event.offset:g} {_at(after.expires, now)}"
-        case ClosingBegun():
-            return Priority.HIGH, f"closing {after.id}"
-        case Struck():
-            return Priority.HIGH, f"strike {after.id} {len(after.strikes)}"
+        case ClosingBegun() | Struck():
+            return Priority.HIGH, f"{TYPE_OF[type(event)]} {after.id} {len(after.strikes)}"
         case Reminded():
             return Priority.NORMAL, f"reminder {after.id} {rfc3339(now.at)}"
         case RestoreFailed() | Interrupted():
@@ -220,7 +218,7 @@ def _notice(after: Lease, event: LeaseEvent, now: Moment) -> tuple[Priority | No
             return None, None
 
 
-def _message(lease: Lease, event: LeaseEvent, now: Moment) -> str:
+def _message(lease: Lease, event: LeaseEvent, now: Moment) -> str:  # noqa: PLR0911 - as above
     who, what = _who(lease), lease.resource
     match event:
         case Shifted():
@@ -233,10 +231,8 @@ def _message(lease: Lease, event: LeaseEvent, now: Moment) -> str:
             return f"The place of {who} for {what} is kept for {_time_left(lease, now)}."
         case Activated() | Renewed():
             return f"{who} has {what} for {_time_left(lease, now)}."
-        case ClosingBegun():
-            return f"The window of {who} in {lease.mode} takes no new requests; its cap is in {_cap(lease, now)}."
-        case Struck():
-            return f"Strike {len(lease.strikes)} against the window of {who} in {lease.mode}: {event.note}."
+        case ClosingBegun() | Struck():
+            return _of_window(lease, event, now)
         case Reminded():
             had = 0.0 if lease.activated is None else -left(lease.activated, now)
             return f"{who} has had {what} for {format_duration(had)}, without an end."
@@ -269,8 +265,12 @@ def _time_left(lease: Lease, now: Moment) -> str:
     return "as long as it takes" if deadline is None else format_duration(left(deadline, now))
 
 
-def _cap(lease: Lease, now: Moment) -> str:
-    return "as long as it takes" if lease.hard is None else format_duration(left(lease.hard, now))
+def _of_window(lease: Lease, event: ClosingBegun | Struck, now: Moment) -> str:
+    window = f"the window of {_who(lease)} in {lease.mode}"
+    if isinstance(event, Struck):
+        return f"Strike {len(lease.strikes)} against {window}: {event.note}."
+    cap = "some time" if lease.hard is None else format_duration(left(lease.hard, now))
+    return f"No new requests for {window}; its cap is in {cap}."
 
 
 def _who(lease: Lease) -> str:

@@ -16,7 +16,7 @@ from hostler.domain.values import EngineId, HostName, RouteName, ServingClass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuietHours:
-    """Hours of the day in which no window opens, in minutes since midnight; `end` below `start` is past it."""
+    """Hours of the day in which no window is open, in minutes since midnight; `end` may be past it."""
 
     start: int
     end: int

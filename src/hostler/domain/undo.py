@@ -39,7 +39,7 @@ from hostler.domain.step import (
 )
 
 
-def holds_true(step: Step, seen: Found, *, lease: str) -> bool:
+def holds_true(step: Step, seen: Found, *, lease: str) -> bool:  # noqa: PLR0911 - one answer for each kind
     """Whether what is seen is what `step` wants, whoever made it so: then nothing is done (R18, R19).
 
     A suspended engine that is down needs no drain. Of a webhook nothing can be seen: it is always called, as
@@ -74,7 +74,7 @@ def unsound(step: Step, found: Found) -> str | None:
     return None
 
 
-def inverse(step: Step, found: Found) -> Undo | None:  # noqa: PLR0911, C901 - one undo for each kind
+def inverse(step: Step, found: Found) -> Undo | None:  # noqa: PLR0911, PLR0912, C901 - one undo for each kind
     """What puts back what `step` found; None where it changed nothing, or nothing can.
 
     An engine that was cold, or that somebody else keeps suspended, is not started (LEASE-10).
@@ -112,7 +112,9 @@ def inverse(step: Step, found: Found) -> Undo | None:  # noqa: PLR0911, C901 - o
     raise _misfit(step, found)
 
 
-def is_back(step: Step, found: Found, seen: Found, *, lease: str) -> bool:
+def is_back(  # noqa: PLR0911 - one answer for each kind
+    step: Step, found: Found, seen: Found, *, lease: str
+) -> bool:
     """Whether what is seen is what `step` found, as far as the lease owes it: nothing is left to undo.
 
     Of an engine that was up that is an engine that is up; of a cold one only the lease's claim counts.
@@ -190,7 +192,7 @@ def _shown(name: str, engine: FoundEngine | None) -> str:
 
 
 def _owes_a_start(step: SuspendEngine, found: FoundEngine) -> bool:
-    """Whether the engine is to be up again: one that was cold, or suspended by somebody, is not (LEASE-10)."""
+    """Whether the engine is to be up again: one that was cold, or that somebody keeps down, is not."""
     return step.back and found.up and not found.suspended_by
 
 

@@ -102,8 +102,9 @@ def _loud(mode: Mode, now: datetime, cap_s: float, zone: tzinfo) -> None:
     found = quiet(mode.not_between, zone, now, now + timedelta(seconds=cap_s))
     if found is not None:
         hours, start, end = found
+        times = f"from {rfc3339(start)} to {rfc3339(end)}"
         raise InvalidRequest(
-            what=f"No window of {mode.name} is open between {hours}: from {rfc3339(start)} to {rfc3339(end)}.",
+            what=f"No window of {mode.name} is open in its quiet hours {hours}: {times}.",
             expected="Open it afterwards or with a shorter cap; --force opens it all the same.",
             where="mode",
         )

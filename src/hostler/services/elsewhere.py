@@ -14,7 +14,10 @@ from hostler.domain.errors import NotHead
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elsewhere:
-    """`ScheduleApi`, `WindowsApi`, `ModesApi`, `JobsApi` and `HistoryApi` of a host that is not among `head`, the schedule's owners."""
+    """`ScheduleApi`, `WindowsApi`, `ModesApi`, `JobsApi` and `HistoryApi` of a host that owns no schedule.
+
+    Its owners are `head`.
+    """
 
     head: Sequence[str]
     here: str

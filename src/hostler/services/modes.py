@@ -1,6 +1,7 @@
 """Modes as people see them: which one the fleet is in, and what entering another would do (MODE-2).
 
-Decides nothing: what differs is `domain.mode`'s answer, the steps are `domain.window_plan`'s. Changes nothing.
+Decides nothing: what differs is `domain.mode`'s answer, the steps are `domain.window_plan`'s. It changes
+nothing either.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Modes:
         )
 
     async def plan(self, name: str) -> ModePlan:
-        """What opening a window would do, with its arithmetic, and what is in its way. Refuses `not_found`."""
+        """What opening a window would do, with its sums, and what is in its way. Refuses `not_found`."""
         fleet = self.config.fleet
         mode = mode_of(fleet, name)
         given = Terms(mode=name, cap_s=mode.cap_s, drain_before_s=mode.drain_before_s)
@@ -114,9 +115,7 @@ class Modes:
         if node is None:
             return None
         now = self.clock.moment()
-        ask = Operations(
-            nodes=self.nodes, bug=lambda error: str(error), lease=asking(NOTHING, "", (), now), now=now
-        )
+        ask = Operations(nodes=self.nodes, bug=str, lease=asking(NOTHING, "", (), now), now=now)
         try:
             return await node.observe(replace(ask.forward(1, step), deadline_s=LOOK_S))
         except Refusal:

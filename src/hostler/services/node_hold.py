@@ -128,7 +128,7 @@ class NodeHold:
                 at=self.clock.now(),
                 actor=f"lease:{holding.lease}",
                 subject=frozen({"host": self.holds.host, "lease": holding.lease}),
-                message=f"The hold of {self.holds.host} has lapsed; the window of {holding.mode} is not closed.",
+                message=f"The hold of {self.holds.host} lapsed; the window of {holding.mode} is not closed.",
                 priority=Priority.HIGH,
                 once=f"window_hold_lapsed {holding.lease} {self.holds.host}",
             )

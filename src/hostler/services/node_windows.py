@@ -1,4 +1,4 @@
-"""What a window does to this host beyond leases: a look at memory, and what verifies the restore (WIN-3, WIN-4).
+"""What a window does to this host beyond leases: it looks at memory and verifies the restore (WIN-3, WIN-4).
 
 Decides when the memory that evictions gave back suffices, and when a restore counts as verified. What is
 stopped and started is `node_engines`'; which commands verify is the mode's.

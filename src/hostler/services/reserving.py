@@ -119,10 +119,7 @@ class Reserving:
         if body.now and fence is not None:
             raise Fenced(until=rfc3339(shown(fence.until, now)), reason=fence.reason, by=fence.by)
         made = self._opened(tx, lease, by.tag())
-        if lease.mode:
-            self._free_until_cap(tx, made.lease, now)
-            look = replace(look, plan=named(look.plan, made.lease.id))
-        look = self.promotion.beside(tx, made.lease.id, look)
+        look = self.promotion.beside(tx, made.lease.id, self._own(tx, made.lease, look, now))
         if body.now and any(it.state.holds and set(it.covers) & set(lease.covers) for it in live):
             # Whoever has it is what its caller wants to know, not what a node says of that lease's own hold.
             raise self._held(resource, live, now)
@@ -137,8 +134,13 @@ class Reserving:
             raise QueueFull(what=resource.name, waiting=len(ahead))
         return made
 
-    def _free_until_cap(self, tx: Tx, lease: Lease, now: Moment) -> None:
-        """A window's cap is absolute: refuses `slot_taken` where somebody has booked its time (LEASE-26)."""
+    def _own(self, tx: Tx, lease: Lease, look: Look, now: Moment) -> Look:
+        """The look with the deadmen of a window told whose they are; of a lease as it is.
+
+        A cap is absolute: refuses `slot_taken` where somebody has booked the window's time (LEASE-26).
+        """
+        if not lease.mode:
+            return look
         booking = next_booking(lease, tx.waiting(), now)
         if booking is not None and lease.ttl_s is not None and left(booking, now) < lease.ttl_s:
             raise SlotTaken(
@@ -147,6 +149,7 @@ class Reserving:
                 end="the end of that booking",
                 free=f"until then: give a shorter --cap than {format_duration(left(booking, now))}",
             )
+        return replace(look, plan=named(look.plan, lease.id))
 
     def _again(self, tx: Tx, request_id: str, digest: str, told: Tell) -> Told | None:
         known = self._known(tx, request_id, digest)

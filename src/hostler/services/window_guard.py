@@ -1,4 +1,4 @@
-"""The guard of an open window on this host: whatever comes up against it gets one answer, then the last (WIN-6).
+"""The guard of an open window on this host: what comes up against it is stopped once, then ends it (WIN-6).
 
 Decides who counts as an intruder: an engine of ours outside the mode and the hold's allow list, or a stranger
 on one of their ports or in GPU memory. What an intruder costs is `domain.window`'s. Only engines of ours are

@@ -56,8 +56,8 @@ class Windows:
         """Open a window, for operators: all that can be wrong is asked before the first change (WIN-8).
 
         The same `request_id` with the same body is the same window (LEASE-9). Refuses `wrong_scope`,
-        `not_found`, `serving_class_refused`, `ttl_refused`, `invalid_request`, `held`, `fenced`, `slot_taken`,
-        and what any step's node refuses.
+        `not_found`, `serving_class_refused`, `ttl_refused`, `invalid_request`, `held`, `fenced`,
+        `slot_taken`, and what any step's node refuses.
         """
         operator(who)
         fleet = self.config.fleet

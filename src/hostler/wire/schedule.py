@@ -166,7 +166,8 @@ class LeaseView:
     """A lease as it is told. `place` counts from 1 among those that wait for the resource.
 
     `why` is one sentence: what it waits for, why it ended. `notice` is what its holder should know now
-    (LEASE-19). `limited_by`: what bounds `expires_at` (`max`, `booking`, `cap`). `earliest_at`: when it may start.
+    (LEASE-19). `limited_by`: what bounds `expires_at` (`max`, `booking`, `cap`). `earliest_at`: when it may
+    start.
     """
 
     id: str

@@ -34,7 +34,6 @@ from hostler.interfaces.api.acquire import acquire
 from hostler.interfaces.api.answers import SSE
 from hostler.interfaces.api.endpoint import Endpoint
 from hostler.interfaces.api.schedule_endpoints import SCHEDULING
-from hostler.interfaces.api.window_endpoints import WINDOWING
 from hostler.interfaces.api.shapes import (
     AcquireBody,
     Acquired,
@@ -61,6 +60,7 @@ from hostler.interfaces.api.shapes import (
     Why,
     WhyQuery,
 )
+from hostler.interfaces.api.window_endpoints import WINDOWING
 from hostler.services.keys import Scope
 from hostler.services.picture import Health, Picture
 

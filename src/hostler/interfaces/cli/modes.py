@@ -1,4 +1,4 @@
-"""`hostler mode` and `hostler mode plan`: which mode the fleet is in, and what entering another would do (MODE-2).
+"""`hostler mode` and `mode plan`: which mode the fleet is in, and what entering another would do (MODE-2).
 
 Decides words only; what differs and which steps there are is the head's answer. Changes nothing.
 """

@@ -96,7 +96,7 @@ def _prepared(
     cap: float | None,
     reason: str,
     override: str | None,
-    force: bool,  # noqa: FBT001 - the options of one command, in their order
+    force: bool,
     holder_: str,
 ) -> SavedLease:
     return who.leases.prepare_window(
