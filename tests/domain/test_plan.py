@@ -19,7 +19,10 @@ from hostler.domain.fleet import (
 from hostler.domain.plan import activation, aim, depends, text, upstreams_of
 from hostler.domain.resource import Action, Resource
 from hostler.domain.step import (
+    ArmDeadman,
     CallWebhook,
+    CheckMemory,
+    DisarmDeadman,
     DrainEngine,
     EndDrain,
     HoldHost,
@@ -34,6 +37,7 @@ from hostler.domain.step import (
     Undo,
     UndoCommand,
     UndoWebhook,
+    VerifyRestore,
 )
 from hostler.domain.values import EngineId, HostName, RouteName
 
@@ -221,6 +225,26 @@ WORKS: list[tuple[Step | Undo, str, str]] = [
         UndoWebhook(host="crow", url="https://h.example.net?k=1"),
         "call the undo at https://h.example.net",
         "an answer of 2xx",
+    ),
+    (
+        ArmDeadman(host="crow", window="w", mode="heavy", cap_s=1.0, bring_back=(), end=()),
+        "arm the deadman of crow",
+        "a deadman on crow that lives",
+    ),
+    (
+        DisarmDeadman(host="crow", window="w"),
+        "disarm the deadman of crow",
+        "no deadman of the window on crow",
+    ),
+    (
+        CheckMemory(host="crow"),
+        "look at the memory of crow",
+        "the memory of crow back, and as much available as the mode asks for",
+    ),
+    (
+        VerifyRestore(host="crow", mode="heavy"),
+        "verify what is back on crow",
+        "every verify command of crow with exit code 0, and the standing engines there serving",
     ),
 ]
 

@@ -122,3 +122,12 @@ def test_a_wish_is_checked_by_its_class_first() -> None:
     with pytest.raises(ServingClassRefused):
         terms(FLEET, wish, NOW, BERLIN)
     assert FLEET.modes["heavy"].serving_class is ServingClass.WINDOWED
+
+
+def test_a_window_into_quiet_hours_is_opened_by_force_only() -> None:
+    """WIN-8: the error says which hours, from when to when."""
+    late = moded(mode("late", not_between=(NIGHT,)))
+    wish = Wish(mode="late", cap_s=6 * 3600.0)
+    with pytest.raises(InvalidRequest, match="02:15-04:15: from 2026-09-05T00:15:00.000Z"):
+        terms(late, wish, NOW, BERLIN)
+    assert terms(late, Wish(mode="late", cap_s=6 * 3600.0, force=True), NOW, BERLIN).cap_s == 6 * 3600.0

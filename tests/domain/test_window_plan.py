@@ -19,7 +19,7 @@ def planned(fleet: Fleet, given: Mode = HEAVY) -> list[str]:
 
 
 def pair() -> Fleet:
-    """Crow and raven; the heavy mode has a distributed engine with a worker on crow and its master on raven."""
+    """Crow and raven; the heavy mode has an engine with a worker on crow and its master on raven."""
     made = moded()
     engines = [
         engine("flash", 106, host="raven", resident=True, order=5),

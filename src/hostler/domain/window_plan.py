@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from hostler.domain.fleet import DriverKind, Engine, Fleet
-from hostler.domain.mode import Mode, standing
+from hostler.domain.mode import Mode, Tool, standing
 from hostler.domain.plan import route_steps
 from hostler.domain.resource import Action, Resource
 from hostler.domain.start_policy import start_budget_s
@@ -125,7 +125,7 @@ def window_plan(fleet: Fleet, mode: Mode, cap_s: float, drain_s: float) -> tuple
     )
     verified = tuple(VerifyRestore(host=it.host, mode=mode.name) for it in every)
     if mode.tool is not None:
-        return (*holds, *verified, *early, _tool(fleet, mode, cap_s), *late)
+        return (*holds, *verified, *early, _tool(fleet, mode, mode.tool, cap_s), *late)
     return (
         *(_deadman(it, mode, cap_s) for it in every),
         *holds,
@@ -174,16 +174,14 @@ def _suspend(shift: Shift, engine: Engine) -> SuspendEngine:
     return SuspendEngine(host=shift.host, engine=engine.id, back=back)
 
 
-def _tool(fleet: Fleet, mode: Mode, cap_s: float) -> RunCommand:
+def _tool(fleet: Fleet, mode: Mode, tool: Tool, cap_s: float) -> RunCommand:
     """The window's script, on this host where the window has it, else on its first."""
-    if mode.tool is None:
-        raise ValueError(f"{mode.name} has no tool")
     return RunCommand(
         host=fleet.here if fleet.here in mode.hosts else next(iter(mode.hosts)),
-        argv=mode.tool.open.argv,
-        undo=mode.tool.close.argv,
-        timeout_s=mode.tool.open.timeout_s,
-        undo_timeout_s=mode.tool.close.timeout_s,
+        argv=tool.open.argv,
+        undo=tool.close.argv,
+        timeout_s=tool.open.timeout_s,
+        undo_timeout_s=tool.close.timeout_s,
         cap_s=cap_s,
     )
 
