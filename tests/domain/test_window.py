@@ -128,6 +128,6 @@ def test_a_window_into_quiet_hours_is_opened_by_force_only() -> None:
     """WIN-8: the error says which hours, from when to when."""
     late = moded(mode("late", not_between=(NIGHT,)))
     wish = Wish(mode="late", cap_s=6 * 3600.0)
-    with pytest.raises(InvalidRequest, match="02:15-04:15: from 2026-09-05T00:15:00.000Z"):
+    with pytest.raises(InvalidRequest, match="02:15-04:15: from 2026-09-05"):
         terms(late, wish, NOW, BERLIN)
     assert terms(late, Wish(mode="late", cap_s=6 * 3600.0, force=True), NOW, BERLIN).cap_s == 6 * 3600.0
