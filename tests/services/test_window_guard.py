@@ -159,4 +159,4 @@ async def test_an_intruder_that_cannot_be_stopped_is_told() -> None:
         await look(it)
         assert len(said.notes) == 1
         assert it.state("bots") == "failed"
-        assert "deferred" in it.events.types()
+        assert "deferred" in it.events.types

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -19,62 +17,14 @@ from hostler.domain.errors import (
     TtlRefused,
     WrongScope,
 )
-from hostler.domain.fleet import Fleet
 from hostler.domain.mode import QuietHours
 from hostler.domain.window import Answer
-from hostler.services.keys import Principal
-from hostler.wire.schedule import FenceBody, LeaseView
-from hostler.wire.windows import AbortBody, CloseBody, OpenBody, WindowsQuery
+from hostler.wire.schedule import FenceBody
+from hostler.wire.windows import WindowsQuery
 from tests.fakes.clock import settle
-from tests.fakes.modes import HEAVY, crow_node, mode, moded
-from tests.fakes.node import FakeNode
-from tests.fakes.schedule_world import AGENT, BY, OPERATOR, Head, hash_of, head
-
-PLAIN = mode("plain", resource=None)
-
-
-class Room:
-    """A head with one node, and an operator at it."""
-
-    def __init__(self, it: Head, node: FakeNode) -> None:
-        self.head, self.node, self.before = it, node, node.picture()
-
-    async def open(
-        self,
-        name: str = "heavy",
-        *,
-        who: Principal = OPERATOR,
-        request: str = "open-1",
-        override: str | None = "windowed",
-        **more: object,
-    ) -> LeaseView:
-        body = OpenBody(mode=name, holder="anna", secret_hash=hash_of("anna"), override=override)
-        body = replace(body, **more)  # type: ignore[arg-type]  # a test names the fields that matter to it
-        found = (await self.head.parts.windows.open(body, request, who, BY)).lease
-        await settle()
-        return await self.head.look(found)
-
-    async def close(self, window: LeaseView) -> LeaseView:
-        await self.head.parts.windows.close(window.id, CloseBody(secret="anna"), OPERATOR, BY)
-        await settle()
-        return await self.head.look(window)
-
-    async def abort(self, window: LeaseView, why: str = "enough") -> LeaseView:
-        await self.head.parts.windows.abort(window.id, AbortBody(secret="anna", why=why), OPERATOR, BY)
-        await settle()
-        return await self.head.look(window)
-
-    def untouched(self) -> None:
-        """Nothing was done, and nothing is different."""
-        assert (self.node.log, self.node.picture()) == ([], self.before)
-
-
-@asynccontextmanager
-async def room(made: Fleet | None = None) -> AsyncIterator[Room]:
-    """A head of crow, whose node is faked."""
-    node = crow_node()
-    async with head(made=made or moded(HEAVY, PLAIN), nodes={"crow": node}) as it:
-        yield Room(it, node)
+from tests.fakes.modes import HEAVY, moded
+from tests.fakes.schedule_world import AGENT, BY, OPERATOR
+from tests.services.window_room import PLAIN, room
 
 
 async def test_a_window_is_opened_closed_and_everything_is_as_before() -> None:
@@ -266,7 +216,7 @@ async def test_a_fence_does_not_pause_a_cap() -> None:
 
 
 async def test_the_soft_deadline_is_told_once() -> None:
-    """WIN-2, NOTE-1: 10 min before the cap, with high priority."""
+    """WIN-2: 10 min before the cap, with high priority."""
     async with room() as it:
         window = await it.open()
         await it.head.skip(3000.0)
