@@ -11,7 +11,9 @@ from hostler.adapters.config.schema.document import json_schema, schema_text
 from hostler.adapters.config.tree import plain
 from hostler.adapters.config.yaml import compose
 from hostler.domain.fleet import EngineTarget, Escalating, Plain, UpstreamTarget
+from hostler.domain.step import StartEngine
 from hostler.domain.values import EngineId, HostName, RouteName, ServingClass
+from hostler.domain.window_plan import window_plan
 from tests.docs.tree import ROOT
 from tests.fakes.config_files import told, warned, with_secrets, write_config
 
@@ -102,16 +104,52 @@ def test_later_parts_are_kept_as_plain_data(tmp_path: Path) -> None:
     assert fleet is not None
     assert set(fleet.later) >= {
         "reservations",
-        "modes",
         "ports",
         "sync",
         "notices",
         "fleet",
     }
-    modes = cast("dict[str, dict[str, object]]", fleet.later["modes"])
-    assert modes["heavy-glm"]["cap"] == {"default": 3600.0, "max": 10800.0}
+    notices = cast("dict[str, dict[str, object]]", fleet.later["notices"])
     with pytest.raises(TypeError):
-        modes["heavy-glm"]["cap"] = None
+        notices["channels"]["phone"] = None
+
+
+def test_the_modes_of_two_boxes(tmp_path: Path) -> None:
+    """MODE-1: three states and a script, each as it is written."""
+    fleet = read_example(tmp_path, "two-host", "crow").fleet
+    assert fleet is not None
+    assert list(fleet.modes) == ["standard", "heavy-glm", "heavy-dsv4", "script-glm"]
+    assert fleet.modes["standard"].standing
+    glm = fleet.modes["heavy-glm"]
+    assert (glm.resource, glm.serving_class, glm.cap_s, glm.cap_max_s, glm.drain_before_s) == (
+        "pair",
+        ServingClass.WINDOWED,
+        3600.0,
+        3 * 3600.0,
+        600.0,
+    )
+    assert dict(glm.hosts) == {"crow": ("embed", "glm-5.3-flash"), "raven": ("glm-5.3-flash",)}
+    assert dict(glm.available) == {"crow": 84 << 30, "raven": 88 << 30}
+    assert [(it.host, it.argv[0], it.timeout_s) for it in glm.verify] == [("crow", "sqlite3", 60.0)]
+    assert [str(it) for it in glm.not_between] == ["02:15-04:15"]
+    assert fleet.modes["heavy-dsv4"].serving_class is ServingClass.WEDGE_RISK
+    script = fleet.modes["script-glm"].tool
+    assert script is not None
+    assert (script.open.argv[1], script.open.timeout_s, script.status.timeout_s) == ("open", 1200.0, 10.0)
+    steps = window_plan(fleet, glm, glm.cap_s, 300.0)
+    assert [it.engine for it in steps if isinstance(it, StartEngine)] == ["glm-worker", "glm-master"]
+
+
+def test_a_mode_names_a_route_by_its_alias(tmp_path: Path) -> None:
+    """MODE-1: it means the route."""
+    text = (
+        "version: 1\nengines: {a: {argv: [s], port: 8101, resident: true}}\n"
+        "routes: {chat: {aliases: [gpt], profiles: {local: a}}}\n"
+        "modes: {usual: {standing: true, hosts: {local: [a]}, routes: {chat: local}}}\n"
+    )
+    fleet = examine(write_config(tmp_path, text), ENV, None, machine="elsewhere").fleet
+    assert fleet is not None
+    assert dict(fleet.modes["usual"].routes) == {"chat": "local"}
 
 
 def test_defaults_of_one_box(tmp_path: Path) -> None:

@@ -31,7 +31,10 @@ HELD = HoldView(
 )
 NO_ROOM = MemoryNow(engine="big", host="crow", arithmetic="needs 92.6 GiB + 8.0 reserve", retry_after=60)
 WHO = Requester(ip="10.99.0.7")
-LEASE = Holding(lease="lease_1", resource="pair", holder="anna", key="anna", until=UNTIL)
+LEASE = Holding(
+    lease="lease_1", resource="pair", holder="anna", key="anna", until=UNTIL, stop_accepting=NOW, mode="heavy"
+)
+CLOSING = replace(LEASE, lease="window_1")
 FENCE = FenceUp(reason="upgrade", by="ops", until=NOW + timedelta(minutes=30))
 
 BIG = Engine(id=EngineId("big"), host=CROW, context=262_144)
@@ -68,6 +71,7 @@ STEPS: Mapping[str, tuple[Break, str]] = {
     "hold": (lambda it: replace(it, hold=HELD), "box_reserved"),
     "leased": (lambda it: replace(it, leased=LEASE), "leased"),
     "fence": (lambda it: replace(it, fence=FENCE), "fenced"),
+    "window": (lambda it: replace(it, leased=it.leased or CLOSING), "window_closing"),
     "port": (lambda it: live(it, port_holder="pid 4711 (nginx)"), "port_conflict"),
     "topology": (lambda it: live(it, topology="the link tb0 to crow is down"), "topology"),
     "memory": (lambda it: live(it, eviction=Cannot(refusal=NO_ROOM)), "memory_now"),
@@ -75,8 +79,8 @@ STEPS: Mapping[str, tuple[Break, str]] = {
 PERMANENT = {"serving_class", "launchable", "suspended"}
 
 
-TIMER = ask(Cause.RESIDENCY)
-"""What every step may refuse: a fence keeps timers only."""
+TIMER = replace(ask(Cause.RESIDENCY), lease="window_1")
+"""What every step may refuse: a fence keeps timers only, a closing window keeps its own holder too."""
 
 
 def broken(*steps: str) -> Facts:

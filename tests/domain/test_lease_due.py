@@ -6,7 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostler.domain.booking import CLAIM_S
-from hostler.domain.lease import Dropped, Lease, Reminded, Slot, State, UndoBegun, Warned
+from hostler.domain.errors import TtlRefused
+from hostler.domain.lease import (
+    CancelAsked,
+    ClosingBegun,
+    Dropped,
+    Lease,
+    Reminded,
+    Renewed,
+    Slot,
+    State,
+    UndoBegun,
+    Warned,
+)
 from hostler.domain.lease_due import (
     REMIND_S,
     due,
@@ -225,3 +237,43 @@ def test_nothing_is_due_before_the_next_look(
         assert wait == 600
         then = then.plus(next_due(it, PAIR, then, grace_until=grace))
     assert due(it, PAIR, then, fenced=False, grace_until=grace) is not None
+
+
+# ---------------------------------------------------------------- windows
+
+WINDOW = active(mode="heavy", hard=NOW.plus(3600), limited_by="cap", soft=NOW.plus(3000))
+
+
+def test_a_window_is_told_to_close_and_ends_at_its_cap() -> None:
+    """WIN-2: at the soft deadline once, at the cap for good, under a fence and while nobody looked too."""
+    at_soft, at_cap = NOW.plus(3000), NOW.plus(3600)
+    assert due(WINDOW, None, NOW.plus(2999), fenced=False) is None
+    assert due(WINDOW, None, at_soft, fenced=True) == ClosingBegun()
+    assert due(replace(WINDOW, closing=True), None, at_soft, fenced=False) is None
+    ends = UndoBegun(ending=State.EXPIRED, why="cap")
+    assert due(WINDOW, None, at_cap, fenced=True, grace_until=at_cap.elapsed + 60) == ends
+
+
+def test_a_window_that_opens_too_long_is_called_off() -> None:
+    """WIN-2: at the cap an activation finishes its step and is undone, asked once."""
+    opening = replace(WINDOW, state=State.ACTIVATING, expires=None, activated=None)
+    assert due(opening, None, NOW.plus(3599), fenced=False) is None
+    assert due(opening, None, NOW.plus(3600), fenced=False) == CancelAsked(why="cap")
+    assert due(replace(opening, cancelled=True), None, NOW.plus(3600), fenced=False) is None
+
+
+def test_when_to_look_at_a_window_again() -> None:
+    """WIN-2: at its soft deadline, then at its cap; one that opens at its cap only."""
+    assert next_due(WINDOW, None, NOW) == 3000.0
+    assert next_due(replace(WINDOW, closing=True), None, NOW) == 3600.0
+    opening = replace(WINDOW, state=State.ACTIVATING)
+    assert next_due(opening, None, NOW) == 3600.0
+    assert isinf(next_due(replace(opening, cancelled=True), None, NOW))
+
+
+def test_nothing_moves_a_cap() -> None:
+    """WIN-2, LEASE-17: a renewal within it gives nothing, past it it is refused."""
+    assert renewal(WINDOW, PAIR, None, NOW, None) == Renewed()
+    assert renewal(WINDOW, PAIR, 3600.0, NOW, None) == Renewed()
+    with pytest.raises(TtlRefused, match="ends at its cap, in 60 min"):
+        renewal(WINDOW, PAIR, 3601.0, NOW, None)

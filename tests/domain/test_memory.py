@@ -18,6 +18,7 @@ from hostler.domain.memory import (
     reserve_of,
     residue,
     total_of,
+    unexplained,
     who_grew,
 )
 from hostler.domain.values import EngineId, HostName
@@ -265,3 +266,15 @@ def test_who_grew() -> None:
         EngineId("c"): {"host": 9},
     }
     assert who_grew(before, now, "host") == [("d", 7), ("a", 4), ("c", 4)]
+
+
+def test_what_gpu_memory_holds_beyond_our_engines() -> None:
+    """WIN-3, MEM-4: a dead process pins 86 GiB of GTT; of main memory nobody can tell whose it is."""
+    pools = {
+        "host": Reading(total=124 * GIB, available=20 * GIB, pinned=90 * GIB),
+        "gpu0": Reading(total=24 * GIB, available=23 * GIB),
+    }
+    ours = {EngineId("small"): {"host": 4 * GIB}}
+    assert unexplained(pools, ours) == (86 * GIB, "host")
+    assert unexplained({"gpu0": pools["gpu0"]}, ours) == (GIB, "gpu0")
+    assert unexplained({"host": Reading(total=124 * GIB, available=GIB)}, {}) == (0, "")

@@ -21,6 +21,7 @@ from hostler.domain.resource import Action, Resource
 from hostler.domain.step import (
     ArmDeadman,
     CallWebhook,
+    CheckMemory,
     DisarmDeadman,
     DrainEngine,
     EndDrain,
@@ -36,6 +37,7 @@ from hostler.domain.step import (
     Undo,
     UndoCommand,
     UndoWebhook,
+    VerifyRestore,
 )
 from hostler.domain.values import EngineId, HostName, RouteName
 
@@ -233,6 +235,16 @@ WORKS: list[tuple[Step | Undo, str, str]] = [
         DisarmDeadman(host="crow", window="ls_1"),
         "disarm the deadman of crow",
         "no deadman of the window",
+    ),
+    (
+        CheckMemory(host="crow"),
+        "look at the memory of crow",
+        "the memory of crow back, and as much available as the mode asks for",
+    ),
+    (
+        VerifyRestore(host="crow", mode="heavy"),
+        "verify what is back on crow",
+        "every verify command of crow with exit code 0, and the standing engines there serving",
     ),
 ]
 

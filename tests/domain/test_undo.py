@@ -4,6 +4,7 @@ from hostler.domain.journal import Entry, EntryState, owed, unverified
 from hostler.domain.step import (
     ArmDeadman,
     CallWebhook,
+    CheckMemory,
     DisarmDeadman,
     DrainEngine,
     EndDrain,
@@ -26,6 +27,7 @@ from hostler.domain.step import (
     Undo,
     UndoCommand,
     UndoWebhook,
+    VerifyRestore,
 )
 from hostler.domain.undo import drifted, holds_true, inverse, is_back, unserved, unsound, withdrawal
 
@@ -289,3 +291,61 @@ def test_what_an_operator_leaves() -> None:
         Entry(lease=LEASE, n=3, step=CallWebhook(host="crow", url="https://h.example.net"), found=NOTHING),
     ]
     assert unverified(entries) == ("resume big", "route chat to local on crow")
+
+
+# ---------------------------------------------------------------- windows
+
+ARM = ArmDeadman(host="crow", window="w", mode="heavy", cap_s=60.0, bring_back=("big",), end=())
+LOOK = CheckMemory(host="crow")
+VERIFY = VerifyRestore(host="crow", mode="heavy")
+NOBODY, ARMED = FoundDeadman(), FoundDeadman(window="w", alive=True)
+DEAD, OTHERS = FoundDeadman(window="w"), FoundDeadman(window="v", alive=True)
+
+
+def test_a_deadman_is_armed_until_it_is_disarmed() -> None:
+    """WIN-1: only a live one of this very window counts; it is disarmed whatever was there before."""
+    assert [holds_true(ARM, it, lease="w") for it in (NOBODY, ARMED, DEAD, OTHERS)] == [
+        False,
+        True,
+        False,
+        False,
+    ]
+    assert inverse(ARM, NOBODY) == DisarmDeadman(host="crow", window="w")
+    assert [is_back(ARM, NOBODY, it, lease="w") for it in (NOBODY, ARMED, DEAD, OTHERS)] == [
+        True,
+        False,
+        False,
+        True,
+    ]
+    assert drifted(ARM, NOBODY, ARMED, lease="w") is None
+
+
+def test_memory_is_always_looked_at_and_never_put_back() -> None:
+    """WIN-3: nothing was changed by the look."""
+    assert not holds_true(LOOK, NOTHING, lease="w")
+    assert inverse(LOOK, NOTHING) is None
+    assert not is_back(LOOK, NOTHING, NOTHING, lease="w")
+
+
+def test_a_restore_is_verified_each_time() -> None:
+    """WIN-4: its undo is itself, and it is never there already."""
+    assert not holds_true(VERIFY, NOTHING, lease="w")
+    assert inverse(VERIFY, NOTHING) == VERIFY
+    assert not is_back(VERIFY, NOTHING, NOTHING, lease="w")
+
+
+def test_what_is_not_to_come_back_is_only_let_go() -> None:
+    """WIN-8: an engine beyond the standing mode may start again, and is not started."""
+    beyond = SuspendEngine(host="crow", engine="big", back=False)
+    assert inverse(beyond, UP) == ResumeEngine(host="crow", engine="big", start=False)
+    assert is_back(beyond, UP, DOWN, lease=LEASE)
+    assert not is_back(beyond, UP, OURS, lease=LEASE)
+
+
+def test_the_undo_of_a_script_has_a_time_of_its_own() -> None:
+    """MODE-4: and it is told the cap as the script itself is."""
+    script = RunCommand(
+        host="crow", argv=("win", "open"), undo=("win", "close"), undo_timeout_s=9.0, cap_s=60.0
+    )
+    undo = inverse(script, UNKNOWN)
+    assert undo == UndoCommand(host="crow", argv=("win", "close"), timeout_s=9.0, cap_s=60.0)

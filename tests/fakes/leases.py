@@ -48,6 +48,10 @@ class LeaseKeys(TypedDict, total=False):
     failing: Failing | None
     cancelled: bool
     plan: tuple[Step, ...]
+    mode: str
+    drain_before_s: float
+    soft: Moment | None
+    closing: bool
 
 
 PLAIN = Lease(

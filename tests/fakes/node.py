@@ -14,6 +14,7 @@ from hostler.domain.plan import text
 from hostler.domain.step import (
     ArmDeadman,
     CallWebhook,
+    CheckMemory,
     DisarmDeadman,
     DrainEngine,
     EndDrain,
@@ -38,6 +39,7 @@ from hostler.domain.step import (
     Undo,
     UndoCommand,
     UndoWebhook,
+    VerifyRestore,
 )
 from hostler.services.schedule_needs import NodeMemory, Remembered
 
@@ -158,7 +160,7 @@ class FakeNode:
                 return FoundRoute(profile=route.active, engines=engines, upstreams=upstreams)
             case RunCommand(check=check) | UndoCommand(check=check):
                 return FoundCommand(already=None if check is None else check[0] in self.world.commands)
-            case CallWebhook() | UndoWebhook():
+            case CallWebhook() | UndoWebhook() | CheckMemory() | VerifyRestore():
                 return FoundNothing()
             case ArmDeadman() | DisarmDeadman():
                 return self.world.deadman
@@ -264,6 +266,8 @@ class FakeNode:
             case DisarmDeadman(window=window):
                 if self.world.deadman.window == window:
                     self.world.deadman = FoundDeadman()
+            case CheckMemory() | VerifyRestore():
+                pass
             case _:
                 self._move(work, self._engine(work.engine), lease, as_step=operation.found is not None)
 
@@ -330,7 +334,7 @@ class FakeNode:
                 good = (check or argv)[0] in self.world.commands
             case UndoCommand(argv=argv, check=check):
                 good = (check or argv)[0] not in self.world.commands
-            case CallWebhook() | UndoWebhook():
+            case CallWebhook() | UndoWebhook() | CheckMemory() | VerifyRestore():
                 good = True
             case ArmDeadman(window=window):
                 good = self.world.deadman == FoundDeadman(window=window, alive=True)

@@ -31,6 +31,7 @@ from hostler.services.node_engines import NodeEngines
 from hostler.services.node_hold import NodeHold
 from hostler.services.node_needs import Member, Ran
 from hostler.services.node_routes import NodeRoutes
+from hostler.services.node_windows import NodeWindows
 from hostler.services.proving import Proving
 from hostler.services.receipts import Receipts
 from hostler.services.routes import Routes, load
@@ -112,6 +113,7 @@ class FakeCommands:
 
     made: set[str] = field(default_factory=set)
     ran: list[tuple[str, ...]] = field(default_factory=list)
+    told: list[dict[str, str]] = field(default_factory=list)
     missing: set[str] = field(default_factory=set)
     fail: set[str] = field(default_factory=set)
     hang: set[str] = field(default_factory=set)
@@ -119,8 +121,11 @@ class FakeCommands:
     def exists(self, program: str) -> bool:
         return program not in self.missing
 
-    async def run(self, argv: Sequence[str], *, timeout_s: float) -> Ran:
+    async def run(
+        self, argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str] | None = None
+    ) -> Ran:
         self.ran.append(tuple(argv))
+        self.told.append(dict(env or {}))
         program = argv[0]
         if program in self.missing:
             raise FileNotFoundError(2, "No such file or directory")
@@ -243,17 +248,28 @@ def parts(world: World, kept: Parts | None = None) -> Parts:
     files = GuardFiles(guard=world.gate.guard, files=world.files, clock=world.clock)
     files.recall()
     engines: Engines = world.engines
+    proving = Proving(drivers=engines.drivers, work=completions, clock=world.clock)
     node = LocalNode(
         host=CROW,
         engines=NodeEngines(
             engines=engines,
-            proving=Proving(drivers=engines.drivers, work=completions, clock=world.clock),
+            proving=proving,
         ),
         routes=NodeRoutes(routes=routes, lanes=world.lanes),
         hold=NodeHold(holds=world.holds, writer=keeper, clock=world.clock, events=world.events),
         commands=NodeCommands(commands=commands, webhooks=webhooks),
         deadman=NodeDeadman(
             host=CROW, deadmen=deadmen, engines=engines, clock=world.clock, events=world.events
+        ),
+        windows=NodeWindows(
+            engines=engines,
+            proving=proving,
+            commands=commands,
+            memory=world.machine,
+            ports=world.machine,
+            files=world.files,
+            clock=world.clock,
+            events=world.events,
         ),
         receipts=Receipts(records=records, clock=world.clock),
         processes=LeaseProcesses(records=groups, table=processes, clock=world.clock),

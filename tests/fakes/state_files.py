@@ -32,6 +32,9 @@ class MemoryStateFiles:
             raise OSError(28, "No space left on device", name)
         self.texts[name] = json.dumps(value)
 
+    def stands(self, name: str) -> bool:
+        return name in self.texts
+
     def directory(self, name: str) -> str:
         path = self.root / name
         if self.root != Path("/nowhere"):

@@ -305,6 +305,8 @@ def watch_of(
         events=events,
         vitals=Vitals(),
         bug=bug,
+        ports=machine,
+        markers=files,
     )
 
 

@@ -62,6 +62,7 @@ from tests.fakes.listeners import FakeListeners, watch_of
 from tests.fakes.reloading import reload_in
 from tests.fakes.schedule import FakeCare, FakeHistory, FakeJobs, FakeSchedule
 from tests.fakes.state_files import MemoryStateFiles
+from tests.fakes.windows import FakeModes, FakeWindows
 
 HOST = HostName("crow")
 GIB = 1 << 30
@@ -272,6 +273,8 @@ def controls(
         clock=queue.clock,
         metrics=lambda: b"hostler_up 1\n",
         schedule=FakeSchedule(),
+        windows=FakeWindows(),
+        modes=FakeModes(),
         jobs=FakeJobs(),
         history=FakeHistory(),
         care=FakeCare(),

@@ -35,11 +35,13 @@ class SystemCommands:
     def exists(self, program: str) -> bool:
         return shutil.which(program, path=self.environment.get("PATH")) is not None
 
-    async def run(self, argv: Sequence[str], *, timeout_s: float) -> Ran:
+    async def run(
+        self, argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str] | None = None
+    ) -> Ran:
         # A pipe of our own: one of asyncio's would make its end wait for whatever the command leaves running.
         reading, writing = os.pipe()
         try:
-            process = await self._spawn(argv, writing)
+            process = await self._spawn(argv, writing, env or {})
         except BaseException:
             os.close(reading)
             raise
@@ -60,13 +62,15 @@ class SystemCommands:
             pipe.close()
         return Ran(status=status, last=tail.text())
 
-    async def _spawn(self, argv: Sequence[str], output: int) -> asyncio.subprocess.Process:
+    async def _spawn(
+        self, argv: Sequence[str], output: int, more: Mapping[str, str]
+    ) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
             *argv,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            env=clean_environment(self.environment, self.more),
+            env=clean_environment(self.environment, {**self.more, **more}),
             cwd="/",
             start_new_session=True,
         )

@@ -44,6 +44,16 @@ class DirectoryStateFiles:
         make_private(path, self.root)
         return str(path)
 
+    def stands(self, name: str) -> bool:
+        """The need `Markers`: also what cannot be looked at counts as there (WIN-6)."""
+        try:
+            self._place(name, "").lstat()
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        return True
+
     def _place(self, name: str, ending: str) -> Path:
         """ValueError for a name that is not one of ours: nothing from outside leads elsewhere (SEC-2)."""
         parts = name.split("/")

@@ -60,7 +60,6 @@ from hostler.services.history import History
 from hostler.services.holds import Holds
 from hostler.services.lanes import Lanes
 from hostler.services.measure import Measure
-from hostler.services.node import LocalNode
 from hostler.services.observe import Observer
 from hostler.services.present import Present
 from hostler.services.requests import Requests
@@ -92,7 +91,7 @@ def build(ground: Ground) -> Daemon:
     status = _status(ground, world, engines, table, requests, holds)
     history = _history(ground, world)
     observer = Observer(meters=world.meters, clock=world.clock, events=world.events)
-    watch = _watch(ground, world, engines, holds, nodes.node)
+    watch = _watch(ground, world, engines, holds, nodes)
     swapped = Swapped(
         engines=engines,
         routes=table,
@@ -338,7 +337,13 @@ def _gateway(ground: Ground, world: World, control: Control, observer: Observer)
     )
 
 
-def _watch(ground: Ground, world: World, engines: Engines, holds: Holds, node: LocalNode) -> Watch:
+def _watch(
+    ground: Ground,
+    world: World,
+    engines: Engines,
+    holds: Holds,
+    nodes: Nodes,
+) -> Watch:
     return Watch(
         engines=engines,
         holds=holds,
@@ -350,6 +355,9 @@ def _watch(ground: Ground, world: World, engines: Engines, holds: Holds, node: L
         events=world.events,
         vitals=world.vitals,
         bug=ground.speech.bug,
-        upkeep=node.upkeep,
-        deadmen=node.deadman.tick,
+        ports=engines.gate.ports,
+        markers=world.files,
+        upkeep=nodes.node.upkeep,
+        deadmen=nodes.node.deadman.tick,
+        strike=None if nodes.head is None else nodes.head.windows.strike,
     )

@@ -63,6 +63,8 @@ def control_of(ground: Ground, world: World, made: Services) -> Control:
         clock=world.clock,
         metrics=lambda: made.observer.render(made.status.picture()),
         schedule=head.schedule if head is not None else elsewhere,
+        windows=head.windows if head is not None else elsewhere,
+        modes=head.modes if head is not None else elsewhere,
         jobs=head.jobs if head is not None else elsewhere,
         history=made.history,
         ports=port_watch(Path(ground.config_file), made.engines.lanes, ground.listen),

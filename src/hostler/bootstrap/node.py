@@ -25,6 +25,7 @@ from hostler.services.node_deadman import NodeDeadman
 from hostler.services.node_engines import NodeEngines
 from hostler.services.node_hold import NodeHold
 from hostler.services.node_routes import NodeRoutes
+from hostler.services.node_windows import NodeWindows
 from hostler.services.proving import Proving
 from hostler.services.receipts import Receipts
 from hostler.services.routes import Routes
@@ -46,6 +47,9 @@ def node_of(
     `hold_writer` writes the file that `holds` reads. Gate and routes ask one guard: ValueError otherwise.
     """
     guard, clock = engines.gate.guard, engines.clock
+    proving = Proving(drivers=engines.drivers, work=HttpCompletions(), clock=clock)
+    system = SystemCommands(environment=env)
+    hold_path = holds.view().path
     if routes.guard is not guard:
         raise ValueError("routes and the gate ask two guards: what one refuses, the other lets through")
     remembered = GuardFiles(guard=guard, files=files, clock=clock)
@@ -61,12 +65,23 @@ def node_of(
         host=here,
         engines=NodeEngines(
             engines=engines,
-            proving=Proving(drivers=engines.drivers, work=HttpCompletions(), clock=clock),
+            proving=proving,
         ),
         routes=NodeRoutes(routes=routes, lanes=engines.lanes),
         hold=NodeHold(holds=holds, writer=hold_writer, clock=clock, events=events),
-        commands=NodeCommands(commands=SystemCommands(environment=env), webhooks=HttpWebhooks()),
+        commands=NodeCommands(commands=system, webhooks=HttpWebhooks(), hold_path=hold_path),
         deadman=NodeDeadman(host=here, deadmen=deadmen, engines=engines, clock=clock, events=events),
+        windows=NodeWindows(
+            engines=engines,
+            proving=proving,
+            commands=system,
+            memory=engines.gate.memory,
+            ports=engines.gate.ports,
+            files=files,
+            clock=clock,
+            events=events,
+            hold_path=hold_path,
+        ),
         receipts=Receipts(records=DirectoryRecords(root=state_dir, directory="receipts"), clock=clock),
         processes=LeaseProcesses(
             records=DirectoryRecords(root=state_dir, directory="leases"),

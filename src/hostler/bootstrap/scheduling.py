@@ -20,7 +20,8 @@ from hostler.services.holdings import Holders
 from hostler.services.jobs import Jobs
 from hostler.services.keeper import Keeper
 from hostler.services.lease_requests import LeaseRequests
-from hostler.services.needs import Clock, Events, Ids
+from hostler.services.modes import Modes
+from hostler.services.needs import Clock, Events, Ids, StateFiles
 from hostler.services.present import Present
 from hostler.services.promotion import Promotion
 from hostler.services.reserving import Reserving
@@ -31,6 +32,7 @@ from hostler.services.schedule_needs import Node, ScheduleStore, Tx
 from hostler.services.snapshot import Snapshot
 from hostler.services.store_care import KeptStore, StoreCare
 from hostler.services.waiting import Waiters
+from hostler.services.windows import Windows
 from hostler.services.workshop import Workshop
 
 
@@ -39,6 +41,8 @@ class Scheduling:
     """The services of a head."""
 
     schedule: Schedule
+    windows: Windows
+    modes: Modes
     jobs: Jobs
     keeper: Keeper
     snapshot: Snapshot
@@ -57,6 +61,7 @@ class Means:
     clock: Clock
     ids: Ids
     events: Events
+    files: StateFiles
     redact: Callable[[str], str]
     bug: Callable[[BaseException], str]
     note_process: Callable[[str | None, str, int, int], Awaitable[None]]
@@ -94,8 +99,11 @@ def scheduling(means: Means) -> Scheduling:
         warn=means.warn,
     )
     store.listen(keeper.hear)
+    schedule = _schedule(means, promotion, requests, fences, workshop, waiters)
     return Scheduling(
-        schedule=_schedule(means, promotion, requests, fences, workshop, waiters),
+        schedule=schedule,
+        windows=_windows(means, schedule, requests),
+        modes=Modes(config=config, store=store, nodes=means.nodes, promotion=promotion, clock=clock),
         jobs=jobs,
         keeper=keeper,
         snapshot=Snapshot(config=config, store=store, clock=clock),
@@ -151,6 +159,20 @@ def _schedule(
         waiters=waiters,
         clock=means.clock,
         note_process=means.note_process,
+    )
+
+
+def _windows(means: Means, schedule: Schedule, requests: LeaseRequests) -> Windows:
+    return Windows(
+        config=means.config,
+        store=means.store,
+        promotion=schedule.promotion,
+        reserving=schedule.reserving,
+        requests=requests,
+        schedule=schedule,
+        files=means.files,
+        clock=means.clock,
+        zone=schedule.reserving.zone,
     )
 
 

@@ -11,7 +11,7 @@ import contextlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, TypedDict, Unpack
+from typing import Final, Unpack
 from urllib.parse import quote
 
 from hostler.client.call import fitted, plain
@@ -20,6 +20,7 @@ from hostler.client.machine import Machine
 from hostler.client.patience import Got, passes, patiently
 from hostler.client.saved import Drawer, SavedLease
 from hostler.client.trust import ending, hash_of, proof, trusted
+from hostler.client.wishes import LEASES, WindowWish, Wish, asked_at, kept
 from hostler.domain.errors import (
     Ended,
     IllegalTransition,
@@ -34,8 +35,8 @@ from hostler.domain.errors import (
 )
 from hostler.domain.lease import State
 from hostler.wire.schedule import OneLease, ReserveBody
+from hostler.wire.windows import OpenBody
 
-LEASES: Final = "/v1/hostler/leases"
 POLL_S: Final = 25.0
 """How long the head is asked to keep an answer back until something changes."""
 SLACK_S: Final = 15.0
@@ -50,20 +51,6 @@ STALE_S: Final = 86_400.0
 Told = Callable[[OneLease], None]
 _OVER: Final = (Ended, IllegalTransition, LeaseLost, StaleGeneration, Stuck)
 """Refusals that say only that the lease has moved on: where to, is asked."""
-
-
-class Wish(TypedDict, total=False):
-    """What may be asked of a resource: as in `ReserveBody`, all optional. Times in seconds."""
-
-    holder: str
-    reason: str
-    ttl_s: float | None
-    indefinite: bool
-    now: bool
-    detached_s: float | None
-    start: str | None
-    priority: int
-    dry_run: bool
 
 
 @dataclass(eq=False, slots=True)
@@ -90,18 +77,20 @@ class Leases:
         """
         secret = self.machine.secret()
         body = ReserveBody(resource=resource, secret_hash=hash_of(secret), **wish)
-        saved = SavedLease(
-            request_id=self.machine.request_id(),
-            secret=secret,
-            url=self.url,
-            resource=resource,
-            body=plain(body),
-            ttl_s=body.ttl_s,
-            attempt=self.machine.elapsed(),
-            boot=self.machine.boot(),
+        return self._kept(resource, secret, plain(body), body.ttl_s)
+
+    def prepare_window(self, mode: str, **wish: Unpack[WindowWish]) -> SavedLease:
+        """As `prepare`, for a window that enters `mode`. A cap is never extended: nothing is renewed."""
+        secret = self.machine.secret()
+        body = OpenBody(mode=mode, secret_hash=hash_of(secret), **wish)
+        return self._kept(mode, secret, plain(body), None)
+
+    def _kept(
+        self, resource: str, secret: str, body: Mapping[str, object], ttl_s: float | None
+    ) -> SavedLease:
+        return kept(
+            self.files, self.machine, self.url, secret=secret, resource=resource, body=body, ttl_s=ttl_s
         )
-        self.files.save(saved)
-        return saved
 
     def ask(self, saved: SavedLease, patience_s: float = SHORT_S) -> Steps[OneLease]:
         """The lease of that request: the same request id every time, so one lease, however often (R23).
@@ -111,7 +100,7 @@ class Leases:
         return (yield from self._asking(saved, patience_s, _Sending()))
 
     def _asking(self, saved: SavedLease, patience_s: float, sending: _Sending) -> Steps[OneLease]:
-        ask = Ask(path=LEASES, body=saved.body, idempotency_key=saved.request_id)
+        ask = Ask(path=asked_at(saved), body=saved.body, idempotency_key=saved.request_id)
         try:
             got = yield from _noting(patiently(ask, self.machine, patience_s), sending)
         except Refusal as refusal:
@@ -275,7 +264,12 @@ class Leases:
         """
         known = self.files.get(saved.request_id) or saved
         if known.lease is None:
-            ask = Ask(path=LEASES, body=known.body, idempotency_key=known.request_id, timeout_s=GIVE_BACK_S)
+            ask = Ask(
+                path=asked_at(known),
+                body=known.body,
+                idempotency_key=known.request_id,
+                timeout_s=GIVE_BACK_S,
+            )
             try:
                 got = yield from patiently(ask, self.machine, GIVE_BACK_S)
             except Refusal as refusal:

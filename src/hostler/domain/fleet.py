@@ -16,6 +16,7 @@ from typing import Literal, TypeVar
 
 from hostler.domain.catalog import NO_CATALOG, Catalog
 from hostler.domain.curation import Curation
+from hostler.domain.mode import Mode
 from hostler.domain.resource import Resource
 from hostler.domain.values import EngineId, HostName, RouteName, ServingClass
 
@@ -359,7 +360,7 @@ class Key:
 class Fleet:
     """The whole config, checked. `here` is the host that this daemon runs on.
 
-    `later` keeps the validated documents of parts that are not built yet (reservations, modes, ports,
+    `later` keeps the validated documents of parts that are not built yet (reservations, ports,
     sync, notices), by their top-level key.
     """
 
@@ -379,6 +380,7 @@ class Fleet:
     resources: Mapping[str, Resource] = field(default_factory=lambda: frozen({}))
     catalog: Catalog = NO_CATALOG
     uncurated: Literal["allow", "refuse"] = "allow"
+    modes: Mapping[str, Mode] = field(default_factory=lambda: frozen({}))
     ended_kept_s: float = 90 * 86_400.0
     later: Mapping[str, object] = field(default_factory=lambda: frozen({}))
 

@@ -2,7 +2,7 @@
 
 Decides whether an engine may start now, by facts that its caller gathered; starts and stops nothing.
 Permanent refusals come before temporary ones, so that a caller is never told to wait for what will not
-come. Step 9 of GATE-1 (windows) takes its place in `CHECKS` with that part.
+come.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from hostler.domain.eviction import Cannot, Eviction
 from hostler.domain.fleet import DriverKind, Engine, frozen
 from hostler.domain.hold import HoldView
 from hostler.domain.hold import refusal as hold_refusal
-from hostler.domain.holding import ENGINE, Holding
+from hostler.domain.holding import ENGINE, Holding, closing
 from hostler.domain.holding import refusal as lease_refusal
 from hostler.domain.values import Cause, EngineId, HostName, Requester, ServingClass, rfc3339, shorten
 
@@ -261,6 +261,11 @@ def _fence(ask: Ask, facts: Facts) -> Refusal | None:
     )
 
 
+def _window(ask: Ask, facts: Facts) -> Refusal | None:
+    """A window's soft deadline: only the window's own steps start anything of it still (WIN-2)."""
+    return None if ask.cause is Cause.STEP else closing(facts.engine.id, facts.leased, facts.now)
+
+
 def _port(_ask: Ask, facts: Facts) -> Refusal | None:
     live = facts.live
     if live is None or live.port_holder is None:
@@ -315,6 +320,7 @@ CHECKS: Final[tuple[tuple[str, CheckFn], ...]] = (
     ("hold", _hold),
     ("leased", _leased),
     ("fence", _fence),
+    ("window", _window),
     ("port", _port),
     ("topology", _topology),
     ("memory", _memory),
@@ -334,6 +340,7 @@ PASSED: Final[Mapping[str, str]] = frozen(
         "hold": "no hold keeps it from starting",
         "leased": "no lease keeps it from starting",
         "fence": "no fence is up",
+        "window": "no window that has it is closing",
         "port": "its port is free, or held by an engine that makes way",
         "topology": "the links that its shape goes over are as they must be",
         "memory": "it fits",

@@ -205,13 +205,17 @@ def _forced(change: str, shown: HoldView, by: str) -> ForcedChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseHold:
-    """The hold that a lease wants on this host (HOLD-11). `expires_at` is the record's own end."""
+    """The hold that a lease wants on this host (HOLD-11). `expires_at` is the record's own end.
+
+    `stop_accepting_at`: a window's soft deadline (WIN-2).
+    """
 
     lease: str
     fence: FenceNumber
     reason: str
     expires_at: datetime
     allow: tuple[str, ...] = ()
+    stop_accepting_at: datetime | None = None
 
 
 def plan_lease_hold(shown: HoldView, wanted: LeaseHold, *, now: datetime, boot_id: str | None) -> Write:
@@ -234,6 +238,8 @@ def plan_lease_hold(shown: HoldView, wanted: LeaseHold, *, now: datetime, boot_i
         "epoch": wanted.fence.epoch,
         "generation": wanted.fence.generation,
     }
+    if wanted.stop_accepting_at is not None:
+        record["stop_accepting_at"] = rfc3339(wanted.stop_accepting_at)
     if boot_id is not None:
         record["boot_id"] = boot_id
     if len(encode(record)) > MAX_BYTES:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from hostler.domain.errors import MIN_RETRY_S, Leased
+from hostler.domain.errors import MIN_RETRY_S, Leased, WindowClosing
 from hostler.domain.moment import Moment
 from hostler.domain.values import Requester, rfc3339, shorten
 
@@ -27,6 +27,7 @@ class Holding:
     `until` is aware, in UTC, by the clock of the host that keeps it: machines exchange durations (LEASE-21).
     `hard` is the end that no renewal moves: a node that is cut off puts back by itself then; None: it keeps
     what it has (NODE-4). `boot` is the run of the machine in which its node was first told of it (F20).
+    Of a window `mode` is its mode, and `stop_accepting` when the things that it started take no new requests.
     """
 
     lease: str
@@ -36,10 +37,26 @@ class Holding:
     until: datetime | None = None
     hard: Moment | None = None
     boot: str = ""
+    mode: str = ""
+    stop_accepting: datetime | None = None
 
     def is_of(self, by: Requester) -> bool:
         """Whether `by` names this lease, and came with the key that took it."""
         return bool(by.lease) and by.lease == self.lease and by.key == self.key
+
+
+def closing(engine: str, holding: Holding | None, now: datetime) -> WindowClosing | None:
+    """The refusal of a new request to an engine whose window closes, None where none does (WIN-2)."""
+    if holding is None or holding.stop_accepting is None or now < holding.stop_accepting:
+        return None
+    left = None if holding.until is None else math.ceil((holding.until - now).total_seconds())
+    return WindowClosing(
+        engine=engine,
+        stop_accepting_at=rfc3339(holding.stop_accepting),
+        until="its end" if holding.until is None else rfc3339(holding.until),
+        lease=holding.lease,
+        retry_after=MIN_RETRY_S if left is None else max(MIN_RETRY_S, left),
+    )
 
 
 def place(kind: str, name: str) -> str:

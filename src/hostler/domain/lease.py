@@ -83,14 +83,18 @@ class Failing:
 class Lease:
     """One party's claim on a resource. Durations in seconds, deadlines as moments.
 
+    With a `mode` it is a window: its plan is the mode's, `hard` its cap, counted from the grant (WIN-2). At
+    `soft`, `drain_before_s` before that, no new requests are taken, and `closing` says that this was told.
+    `strikes` are the engines that came up against it, one sentence each (WIN-6).
+
     `covers`: the resource and all that it contains. `holder` is a label, `key` the name of the key that
     asked. `secret` is the SHA-256 (hex) of the client's secret, `digest` that of the request's body.
     `number` is its order among all leases. `ttl_s` None: without an end. `detached_s`: how long the place is
     kept without a client that waits (`--queue`); None: a client waits and renews. `place` and `offer` lapse
-    then; `hard` is the end that no renewal moves, `limited_by` what it is (`max`, `booking`, ``).
-    `warned` are the offsets told for the present `expires`. `ending` is how it ends once put back, `cause`
-    why it waits, is stuck, or ended. `working`: a process was registered under it, which ends before
-    it is given back (JOB-5). `seq` is the last event that changed it.
+    then; `hard` is the end that no renewal moves, `limited_by` what it is (`max`, `booking`, `cap` of a
+    window, or empty). `warned` are the offsets told for the present `expires`. `ending` is how it ends once
+    put back, `cause` why it waits, is stuck, or ended. `working`: a process was registered under it, which
+    ends before it is given back (JOB-5). `seq` is the last event that changed it.
     """
 
     id: LeaseId
@@ -127,6 +131,11 @@ class Lease:
     ended: Moment | None = None
     plan: tuple[Step, ...] = ()
     seq: int = 0
+    mode: str = ""
+    drain_before_s: float = 0.0
+    soft: Moment | None = None
+    closing: bool = False
+    strikes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +206,18 @@ class Shifted(LeaseEvent):
     """A fence came down: `seconds` under it count toward no TTL, place or offer (LEASE-28)."""
 
     seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosingBegun(LeaseEvent):
+    """A window's soft deadline: its engines take no new requests from now on (WIN-2)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Struck(LeaseEvent):
+    """An engine came up against the window; `note` says which, and who asked where that is known (WIN-6)."""
+
+    note: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

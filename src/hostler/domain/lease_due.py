@@ -13,6 +13,8 @@ from hostler.domain.booking import CLAIM_S
 from hostler.domain.errors import TtlRefused
 from hostler.domain.lease import (
     Activated,
+    CancelAsked,
+    ClosingBegun,
     Dropped,
     Lease,
     LeaseEvent,
@@ -32,6 +34,10 @@ REMIND_S: Final = 24 * 3600.0
 """A lease without an end is reminded of once a day (LEASE-18)."""
 
 
+CAP: Final = "cap"
+"""The cause of a window that ends at its cap (MODE-3)."""
+
+
 def due(
     lease: Lease, resource: Resource | None, now: Moment, *, fenced: bool, grace_until: float = 0.0
 ) -> LeaseEvent | None:
@@ -39,8 +45,10 @@ def due(
 
     `resource` None: it is no longer configured; then nobody is warned. `grace_until` is the elapsed second
     until which nothing ends, because the watcher was blind (LEASE-21); a hard end ends all the same. Under a
-    fence nothing is due (LEASE-28).
+    fence nothing is due but what a window's cap ends (LEASE-28, WIN-2).
     """
+    if lease.mode and (event := _due_window(lease, now)) is not None:
+        return event
     if fenced:
         return None
     grace = now.elapsed < grace_until
@@ -50,6 +58,18 @@ def due(
     if grace or not passed(waits_until, now):
         return None
     return Dropped(ending=State.LAPSED, why=why)
+
+
+def _due_window(lease: Lease, now: Moment) -> LeaseEvent | None:
+    """What a window's own deadlines end: at the cap the undo begins, also of one that still activates."""
+    capped = passed(lease.hard, now)
+    if lease.state is State.ACTIVATING and capped and not lease.cancelled:
+        return CancelAsked(why=CAP)
+    if lease.state is not State.ACTIVE:
+        return None
+    if capped:
+        return UndoBegun(ending=State.EXPIRED, why=CAP)
+    return ClosingBegun() if passed(lease.soft, now) and not lease.closing else None
 
 
 def _due_active(lease: Lease, resource: Resource | None, now: Moment, *, grace: bool) -> LeaseEvent | None:
@@ -104,11 +124,13 @@ def next_due(lease: Lease, resource: Resource | None, now: Moment, *, grace_unti
 
     deadlines: list[Moment | None]
     if lease.state is State.ACTIVE:
-        deadlines = [lease.hard, forgiven(lease.expires)]
+        deadlines = [lease.hard, forgiven(lease.expires), None if lease.closing else lease.soft]
         if lease.expires is None:
             deadlines.append(_reminder(lease))
         else:
             deadlines += [lease.expires.plus(-offset) for offset in _warnings(lease, resource)]
+    elif lease.state is State.ACTIVATING and lease.mode:
+        deadlines = [None if lease.cancelled else lease.hard]
     elif lease.state is State.SCHEDULED and lease.slot is not None and lease.slot.start > now.at:
         return (lease.slot.start - now.at).total_seconds()
     else:
@@ -169,7 +191,7 @@ def renewal(
     `ttl_s` None: the lease's own, else the resource's default. The hard end is found anew, so that a booking
     that was called off limits no more; of a resource that is no longer configured it stays. `limited_by` says
     what `hard` is: whether that bounds `expires`, `limited` tells. A lease without an end stays so.
-    Refuses `ttl_refused` for a TTL not above 0.
+    Refuses `ttl_refused` for a TTL not above 0, and for one past a window's cap (WIN-2).
     """
     default = inf if resource is None else resource.ttl_s
     wanted = next(each for each in (ttl_s, lease.ttl_s, default) if each is not None)
@@ -177,6 +199,8 @@ def renewal(
         raise TtlRefused(what=f"A lease is not renewed for {wanted:g} s.", expected="Give a time above 0.")
     if lease.expires is None or lease.hard is None or lease.activated is None:
         return Renewed()
+    if lease.mode:
+        return _within_cap(lease, ttl_s, now)
     top, by = lease.hard, lease.limited_by
     if resource is not None and by == "booking":
         top, by = lease.activated.plus(resource.max_s), "max"
@@ -187,6 +211,16 @@ def renewal(
         hard=_later(lease.expires, hard, now),
         limited_by=by if hard is top else "booking",
     )
+
+
+def _within_cap(lease: Lease, ttl_s: float | None, now: Moment) -> Renewed:
+    """The renewal of a window changes nothing: it has its time up to the cap already."""
+    if lease.hard is not None and ttl_s is not None and ttl_s > left(lease.hard, now):
+        raise TtlRefused(
+            what=f"The window of {lease.mode} ends at its cap, in {format_duration(left(lease.hard, now))}.",
+            expected="Close it, and open another with the cap that you need.",
+        )
+    return Renewed()
 
 
 def anchored(lease: Lease, now: Moment) -> Lease:
@@ -207,6 +241,7 @@ def anchored(lease: Lease, now: Moment) -> Lease:
         activated=here(lease.activated),
         expires=here(lease.expires),
         hard=here(lease.hard),
+        soft=here(lease.soft),
         reminded=here(lease.reminded),
     )
 

@@ -16,6 +16,7 @@ from hostler.domain.lease import (
     Abandoned,
     Activated,
     CancelAsked,
+    ClosingBegun,
     Decision,
     Dropped,
     Effect,
@@ -30,6 +31,7 @@ from hostler.domain.lease import (
     RestoreFailed,
     Shifted,
     State,
+    Struck,
     TurnedBack,
     UndoBegun,
     Waited,
@@ -47,6 +49,8 @@ EVENTS: Final[tuple[type[LeaseEvent], ...]] = (
     Warned,
     Reminded,
     Shifted,
+    ClosingBegun,
+    Struck,
     CancelAsked,
     UndoBegun,
     Restored,
@@ -99,6 +103,8 @@ TRANSITIONS: Final[Mapping[State, Mapping[type[LeaseEvent], tuple[State, ...]]]]
         Renewed: (State.ACTIVE,),
         Warned: (State.ACTIVE,),
         Reminded: (State.ACTIVE,),
+        ClosingBegun: (State.ACTIVE,),
+        Struck: (State.ACTIVE,),
         UndoBegun: (State.RELEASING,),
         Shifted: (State.ACTIVE,),
     },
@@ -208,8 +214,13 @@ def _(event: TurnedBack, lease: Lease, _now: Moment) -> Lease:
 
 
 @_changed.register
-def _(event: Granted, lease: Lease, _now: Moment) -> Lease:
-    return replace(lease, fence=event.fence, plan=event.plan, place=None, offer=None, cause="")
+def _(event: Granted, lease: Lease, now: Moment) -> Lease:
+    granted = replace(lease, fence=event.fence, plan=event.plan, place=None, offer=None, cause="")
+    if not lease.mode or lease.ttl_s is None:
+        return granted
+    # A cap is absolute: it counts from here, as the deadmen's does that are armed first (WIN-2).
+    hard = now.plus(lease.ttl_s)
+    return replace(granted, hard=hard, limited_by="cap", soft=hard.plus(-lease.drain_before_s))
 
 
 @_changed.register
@@ -254,8 +265,8 @@ def _(event: Shifted, lease: Lease, now: Moment) -> Lease:
     def later(deadline: Moment | None) -> Moment | None:
         return None if deadline is None else deadline.plus(event.seconds)
 
-    # A booking's start is a time of the wall clock: a fence moves neither it nor the end that it sets.
-    hard = lease.hard if lease.limited_by == "booking" else later(lease.hard)
+    # A booking's start is a time of the wall clock, a cap is absolute: a fence moves neither.
+    hard = lease.hard if lease.limited_by in ("booking", "cap") else later(lease.hard)
     expires = None if lease.expires is None else sooner(now, later(lease.expires), hard)
     return replace(
         lease,
@@ -266,6 +277,16 @@ def _(event: Shifted, lease: Lease, now: Moment) -> Lease:
         hard=hard,
         warned=lease.warned if expires == lease.expires else (),
     )
+
+
+@_changed.register
+def _(_event: ClosingBegun, lease: Lease, _now: Moment) -> Lease:
+    return replace(lease, closing=True)
+
+
+@_changed.register
+def _(event: Struck, lease: Lease, _now: Moment) -> Lease:
+    return replace(lease, strikes=(*lease.strikes, event.note))
 
 
 @_changed.register

@@ -17,6 +17,7 @@ from hostler.domain.lease import (
     Abandoned,
     Activated,
     CancelAsked,
+    ClosingBegun,
     Dropped,
     Granted,
     Interrupted,
@@ -29,6 +30,7 @@ from hostler.domain.lease import (
     RestoreFailed,
     Shifted,
     State,
+    Struck,
     TurnedBack,
     UndoBegun,
     Waited,
@@ -48,6 +50,8 @@ TYPE_OF: Final[Mapping[type[LeaseEvent], str]] = {
     Warned: "lease_expiring",
     Reminded: "lease_reminder",
     Shifted: "lease_shifted",
+    ClosingBegun: "window_closing",
+    Struck: "window_strike",
     CancelAsked: "lease_cancelling",
     UndoBegun: "lease_releasing",
     Restored: "lease_ended",
@@ -56,6 +60,9 @@ TYPE_OF: Final[Mapping[type[LeaseEvent], str]] = {
     Abandoned: "lease_ended",
     Dropped: "lease_ended",
 }
+
+ABORTED: Final = "aborted"
+"""How the cause of a window begins that was aborted (WIN-6)."""
 
 LONGEST: Final = 400
 """Characters of a message."""
@@ -95,6 +102,18 @@ def picture(lease: Lease, now: Moment) -> Mapping[str, object]:
         "drift": list(lease.drift),
         "stuck": None if failing is None else asdict(failing),
         "ended_at": _at(lease.ended, now),
+        **(_window(lease, now) if lease.mode else {}),
+    }
+
+
+def _window(lease: Lease, now: Moment) -> Mapping[str, object]:
+    """What a lease of kind `window` has besides (MODE-3)."""
+    return {
+        "kind": "window",
+        "mode": lease.mode,
+        "stop_accepting_at": _at(lease.soft, now),
+        "closing": lease.closing,
+        "strikes": list(lease.strikes),
     }
 
 
@@ -184,18 +203,22 @@ def _notice(after: Lease, event: LeaseEvent, now: Moment) -> tuple[Priority | No
             return Priority.HIGH, f"offered {after.id} {_at(after.offer, now)}"
         case Warned():
             return Priority.HIGH, f"expiring {after.id} {event.offset:g} {_at(after.expires, now)}"
+        case ClosingBegun() | Struck():
+            return Priority.HIGH, f"{TYPE_OF[type(event)]} {after.id} {len(after.strikes)}"
         case Reminded():
             return Priority.NORMAL, f"reminder {after.id} {rfc3339(now.at)}"
         case RestoreFailed() | Interrupted():
             where = after.cause if after.failing is None else after.failing.n
             return Priority.URGENT, f"stuck {after.id} {where}"
+        case UndoBegun() if after.mode and after.cause.startswith(ABORTED):
+            return Priority.URGENT, f"aborted {after.id}"
         case _ if after.state in (State.EXPIRED, State.FAILED):
             return Priority.HIGH, f"ended {after.id}"
         case _:
             return None, None
 
 
-def _message(lease: Lease, event: LeaseEvent, now: Moment) -> str:
+def _message(lease: Lease, event: LeaseEvent, now: Moment) -> str:  # noqa: PLR0911 - as above
     who, what = _who(lease), lease.resource
     match event:
         case Shifted():
@@ -208,6 +231,8 @@ def _message(lease: Lease, event: LeaseEvent, now: Moment) -> str:
             return f"The place of {who} for {what} is kept for {_time_left(lease, now)}."
         case Activated() | Renewed():
             return f"{who} has {what} for {_time_left(lease, now)}."
+        case ClosingBegun() | Struck():
+            return _of_window(lease, event, now)
         case Reminded():
             had = 0.0 if lease.activated is None else -left(lease.activated, now)
             return f"{who} has had {what} for {format_duration(had)}, without an end."
@@ -238,6 +263,14 @@ def _sentence(text: str, lease: Lease) -> str:
 def _time_left(lease: Lease, now: Moment) -> str:
     deadline = lease.expires or lease.place
     return "as long as it takes" if deadline is None else format_duration(left(deadline, now))
+
+
+def _of_window(lease: Lease, event: ClosingBegun | Struck, now: Moment) -> str:
+    window = f"the window of {_who(lease)} in {lease.mode}"
+    if isinstance(event, Struck):
+        return f"Strike {len(lease.strikes)} against {window}: {event.note}."
+    cap = "some time" if lease.hard is None else format_duration(left(lease.hard, now))
+    return f"No new requests for {window}; its cap is in {cap}."
 
 
 def _who(lease: Lease) -> str:

@@ -23,10 +23,11 @@ FLOOR_STAYS_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """One pool at one instant, in bytes (MEM-1)."""
+    """One pool at one instant, in bytes (MEM-1). `pinned`: what GPU drivers hold of a unified pool (GTT)."""
 
     total: int
     available: int
+    pinned: int | None = None
 
     @property
     def used(self) -> int:
@@ -181,6 +182,22 @@ def residue(baseline: Pools, now: Pools, gave_back: Sizes, max_residue: int) -> 
         due = min(before.available + size, before.total)
         missing = max(missing, due - (after.available if after is not None else 0))
     return missing if missing > max_residue else None
+
+
+def unexplained(pools: Pools, holders: Holders) -> tuple[int, str]:
+    """The most that GPU memory holds beyond our engines in any pool, in bytes, and that pool (WIN-3).
+
+    A dead process can pin 86 GiB. Of main memory that no GPU driver holds nobody can tell whose it is.
+    """
+    most, where = 0, ""
+    for name, reading in pools.items():
+        used = reading.used if name.startswith(GPU) else reading.pinned
+        if used is None:
+            continue
+        beyond = used - sum(sizes.get(name, 0) for sizes in holders.values())
+        if beyond > most:
+            most, where = beyond, name
+    return most, where
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

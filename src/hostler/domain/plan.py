@@ -16,6 +16,7 @@ from hostler.domain.route import engines_of
 from hostler.domain.step import (
     ArmDeadman,
     CallWebhook,
+    CheckMemory,
     DisarmDeadman,
     DrainEngine,
     HoldHost,
@@ -29,6 +30,7 @@ from hostler.domain.step import (
     Undo,
     UndoCommand,
     UndoWebhook,
+    VerifyRestore,
 )
 from hostler.domain.undo import drifted, holds_true, inverse, is_back
 from hostler.domain.values import RouteName, shorten
@@ -43,6 +45,7 @@ __all__ = [
     "holds_true",
     "inverse",
     "is_back",
+    "route_steps",
     "stops",
     "text",
     "webhook",
@@ -57,7 +60,7 @@ def activation(fleet: Fleet, resource: Resource) -> tuple[Step, ...]:
     goes away first where it may lead to one that the lease stops.
     """
     actions = resource.actions
-    early, late = _routes(fleet, actions)
+    early, late = route_steps(fleet, actions)
     stopped = [it for it in actions if it.verb in ("suspend", "stop")]
     return (
         *(HoldHost(host=it.target, allow=it.allow) for it in actions if it.verb == "hold"),
@@ -101,7 +104,7 @@ def webhook(action: Action) -> CallWebhook:
     )
 
 
-def _routes(fleet: Fleet, actions: Sequence[Action]) -> tuple[list[PointRoute], list[PointRoute]]:
+def route_steps(fleet: Fleet, actions: Sequence[Action]) -> tuple[list[PointRoute], list[PointRoute]]:
     """Route steps before the engines are touched, and those after the starts."""
     early: list[PointRoute] = []
     late: list[PointRoute] = []
@@ -174,6 +177,8 @@ _DOES: Final = frozen(
         "unwebhook": "call the undo at {site}",
         "arm": "arm the deadman of {host}",
         "disarm": "disarm the deadman of {host}",
+        "memory": "look at the memory of {host}",
+        "verify": "verify what is back on {host}",
     }
 )
 _AIMS: Final = frozen(
@@ -193,6 +198,8 @@ _AIMS: Final = frozen(
         "unwebhook": "an answer of 2xx",
         "arm": "a deadman that lives",
         "disarm": "no deadman of the window",
+        "memory": "the memory of {host} back, and as much available as the mode asks for",
+        "verify": "every verify command of {host} with exit code 0, and the standing engines there serving",
     }
 )
 
@@ -217,7 +224,7 @@ def _shown(work: Step | Undo) -> Mapping[str, str]:
             shown["program"] = shorten(argv[0])
         case CallWebhook(url=url) | UndoWebhook(url=url):
             shown["site"] = site(url)
-        case HoldHost() | RemoveHold() | ArmDeadman() | DisarmDeadman():
+        case HoldHost() | RemoveHold() | ArmDeadman() | DisarmDeadman() | CheckMemory() | VerifyRestore():
             pass
         case _:
             shown["engine"] = work.engine

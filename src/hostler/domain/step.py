@@ -12,10 +12,14 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldHost:
-    """Write the host's hold record in the lease's name (HOLD-11)."""
+    """Write the host's hold record in the lease's name (HOLD-11).
+
+    The record outlives the lease by `after_s` (WIN-5).
+    """
 
     host: str
     allow: tuple[str, ...] = ()
+    after_s: float = 600.0
     kind: Literal["hold"] = "hold"
 
 
@@ -41,11 +45,15 @@ class DrainEngine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuspendEngine:
-    """Stop `engine` and keep it stopped in the lease's name (NODE-5); `memory_back`: see its memory back."""
+    """Stop `engine` and keep it stopped in the lease's name (NODE-5); `memory_back`: see its memory back.
+
+    `back` False: its undo lets it start again and starts nothing (WIN-8).
+    """
 
     host: str
     engine: str
     memory_back: bool = False
+    back: bool = True
     kind: Literal["suspend"] = "suspend"
 
 
@@ -64,10 +72,14 @@ class StopEngine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartEngine:
-    """Start `engine` through the gate (GATE-3) and see it ready as itself."""
+    """Start `engine` through the gate (GATE-3) and see it ready as itself.
+
+    `override` is its serving class, as a mode's plan names it (CAT-5); empty for a resident one.
+    """
 
     host: str
     engine: str
+    override: str = ""
     kind: Literal["start"] = "start"
 
 
@@ -76,6 +88,8 @@ class RunCommand:
     """Run `argv`; `undo` puts it back; `check` with exit 0 says that it is so already. No shell, ever.
 
     To another host only `definition` travels, where the config says it, and its `digest` (CONF-6).
+    `undo_timeout_s` None: as `timeout_s`. `cap_s`: it is a window's script, told its cap in seconds and where
+    the hold is (MODE-4).
     """
 
     host: str
@@ -85,6 +99,8 @@ class RunCommand:
     timeout_s: float = 60.0
     definition: str = ""
     digest: str = ""
+    undo_timeout_s: float | None = None
+    cap_s: float | None = None
     kind: Literal["exec"] = "exec"
 
 
@@ -119,6 +135,25 @@ class ArmDeadman:
     kind: Literal["arm"] = "arm"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckMemory:
+    """See so much memory available and no more residue than that, live, after the evictions (WIN-3)."""
+
+    host: str
+    available: int | None = None
+    max_residue: int = 2 << 30
+    kind: Literal["memory"] = "memory"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyRestore:
+    """Nothing at first; its undo is itself: the mode's verify commands of this host, each exit 0 (WIN-4)."""
+
+    host: str
+    mode: str
+    kind: Literal["verify"] = "verify"
+
+
 Step = (
     HoldHost
     | PointRoute
@@ -129,6 +164,8 @@ Step = (
     | RunCommand
     | CallWebhook
     | ArmDeadman
+    | CheckMemory
+    | VerifyRestore
 )
 
 
@@ -177,7 +214,7 @@ class FoundCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundNothing:
-    """Nothing can be seen of a webhook."""
+    """Nothing can be seen of a webhook, and nothing is changed by a look at memory or a verification."""
 
     kind: Literal["webhook"] = "webhook"
 
@@ -234,6 +271,7 @@ class UndoCommand:
     timeout_s: float = 60.0
     definition: str = ""
     digest: str = ""
+    cap_s: float | None = None
     kind: Literal["unexec"] = "unexec"
 
 
@@ -268,6 +306,7 @@ Undo = (
     | UndoCommand
     | UndoWebhook
     | DisarmDeadman
+    | VerifyRestore
 )
 
 
@@ -290,8 +329,8 @@ class Operation:
 
     `found` is what a step found before it, kept with the receipt, so that it can be put back by a head that
     lost its journal. `covers` are the resources whose highest fence number the node compares and keeps.
-    `expires_at` (RFC 3339, None: indefinite) and `holder`, `reason` are for the hold record. `deadline_s` is
-    how long it may take.
+    `expires_at` (RFC 3339, None: indefinite) and `holder`, `reason` are for the hold record; so is
+    `stop_accepting_at`, which only a window has (WIN-2). `deadline_s` is how long it may take.
     """
 
     id: str
@@ -304,3 +343,4 @@ class Operation:
     holder: str = ""
     reason: str = ""
     expires_at: str | None = None
+    stop_accepting_at: str | None = None

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from hostler.domain.step import (
     ArmDeadman,
     CallWebhook,
+    CheckMemory,
     DisarmDeadman,
     DrainEngine,
     EndDrain,
@@ -34,14 +35,16 @@ from hostler.domain.step import (
     Undo,
     UndoCommand,
     UndoWebhook,
+    VerifyRestore,
 )
 
 
-def holds_true(step: Step, seen: Found, *, lease: str) -> bool:  # noqa: PLR0911 - one for each kind
+def holds_true(step: Step, seen: Found, *, lease: str) -> bool:  # noqa: PLR0911 - one answer for each kind
     """Whether what is seen is what `step` wants, whoever made it so: then nothing is done (R18, R19).
 
     A suspended engine that is down needs no drain. One that something else brings up again is neither
-    suspended nor stopped for good (ENG-2). Of a webhook nothing can be seen: it is always called.
+    suspended nor stopped for good (ENG-2). Of a webhook nothing can be seen: it is always called, as
+    memory is always looked at and a restore always verified.
     """
     match step, seen:
         case HoldHost(), FoundHold():
@@ -58,7 +61,7 @@ def holds_true(step: Step, seen: Found, *, lease: str) -> bool:  # noqa: PLR0911
             return seen.up
         case RunCommand(), FoundCommand():
             return seen.already is True
-        case CallWebhook(), FoundNothing():
+        case ((CallWebhook() | CheckMemory() | VerifyRestore()), FoundNothing()):
             return False
         case ArmDeadman(window=window), FoundDeadman():
             return seen.window == window and seen.alive
@@ -72,7 +75,7 @@ def unsound(step: Step, found: Found) -> str | None:
     return None
 
 
-def inverse(step: Step, found: Found) -> Undo | None:  # noqa: PLR0911, C901 - one undo for each kind
+def inverse(step: Step, found: Found) -> Undo | None:  # noqa: PLR0911, PLR0912, C901 - one undo for each kind
     """What puts back what `step` found; None where it changed nothing, or nothing can.
 
     An engine that was cold, or that somebody else keeps suspended, is not started (LEASE-10).
@@ -89,7 +92,7 @@ def inverse(step: Step, found: Found) -> Undo | None:  # noqa: PLR0911, C901 - o
         case SuspendEngine(host=host, engine=engine), FoundEngine():
             if _put_away(found) and found.revival is None:
                 return None
-            return ResumeEngine(host=host, engine=engine, start=found.up and not found.suspended_by)
+            return ResumeEngine(host=host, engine=engine, start=_owes_a_start(step, found))
         case StopEngine(host=host, engine=engine), FoundEngine():
             if found.revival is not None:
                 return ResumeEngine(host=host, engine=engine, start=found.up)
@@ -102,6 +105,10 @@ def inverse(step: Step, found: Found) -> Undo | None:  # noqa: PLR0911, C901 - o
             return undo_of_webhook(step)
         case ArmDeadman(host=host, window=window), FoundDeadman():
             return DisarmDeadman(host=host, window=window)
+        case VerifyRestore(), FoundNothing():
+            return step
+        case CheckMemory(), FoundNothing():
+            return None
     raise _misfit(step, found)
 
 
@@ -113,9 +120,10 @@ def undo_of_command(step: RunCommand) -> UndoCommand | None:
         host=step.host,
         argv=step.undo,
         check=step.check,
-        timeout_s=step.timeout_s,
+        timeout_s=step.timeout_s if step.undo_timeout_s is None else step.undo_timeout_s,
         definition=step.definition,
         digest=step.digest,
+        cap_s=step.cap_s,
     )
 
 
@@ -132,7 +140,7 @@ def undo_of_webhook(step: CallWebhook) -> UndoWebhook | None:
     )
 
 
-def is_back(  # noqa: PLR0911 - one for each kind
+def is_back(  # noqa: PLR0911 - one answer for each kind
     step: Step, found: Found, seen: Found, *, lease: str
 ) -> bool:
     """Whether what is seen is what `step` found, as far as the lease owes it: nothing is left to undo.
@@ -147,15 +155,15 @@ def is_back(  # noqa: PLR0911 - one for each kind
         case DrainEngine(), FoundEngine(), FoundEngine():
             return lease not in seen.draining_by
         case SuspendEngine(), FoundEngine(), FoundEngine():
-            owes_a_start = found.up and not found.suspended_by
-            return lease not in seen.suspended_by and (seen.up or not owes_a_start) and _revived(found, seen)
+            back = seen.up or not _owes_a_start(step, found)
+            return lease not in seen.suspended_by and back and _revived(found, seen)
         case StopEngine(), FoundEngine(), FoundEngine():
             return (seen.up or not found.up) and _revived(found, seen)
         case StartEngine(), FoundEngine(), FoundEngine():
             return not seen.up or found.up
         case RunCommand(), FoundCommand(), FoundCommand():
             return seen.already is False
-        case CallWebhook(), FoundNothing(), FoundNothing():
+        case ((CallWebhook() | CheckMemory() | VerifyRestore()), FoundNothing(), FoundNothing()):
             return False
         case ArmDeadman(window=window), FoundDeadman(), FoundDeadman():
             return seen.window != window
@@ -210,6 +218,11 @@ def _shown(name: str, engine: FoundEngine | None) -> str:
     if engine.suspended_by:
         return f"{name}, which is suspended by {', '.join(engine.suspended_by)}"
     return f"{name}, which is {engine.state or 'down'}"
+
+
+def _owes_a_start(step: SuspendEngine, found: FoundEngine) -> bool:
+    """Whether the engine is to be up again: one that was cold, or that somebody keeps down, is not."""
+    return step.back and found.up and not found.suspended_by
 
 
 def _put_away(engine: FoundEngine) -> bool:

@@ -170,9 +170,11 @@ class Chooser:
         wish = self._wish(found, rules, asked)
         fast, large = self._lane(profile.fast), self._lane(profile.large)
         fast_can = Can.SERVE if fast is None or fast.ready else Can.START
-        refusal: Refusal | None = None
+        refusal = self.engines.gate.closing(profile.large) if wish.large else None
         large_can = Can.SERVE if large is None or large.ready else Can.START
-        if wish.large and large is not None and large_can is Can.START and _is_known(large):
+        if refusal is not None:
+            large_can = Can.NOTHING
+        elif wish.large and large is not None and large_can is Can.START and _is_known(large):
             refusal = self.engines.gate.probe(self._ask(profile.large, asked, found))
             if refusal is not None:
                 large_can = Can.NOTHING
@@ -322,7 +324,7 @@ class Chooser:
         if isinstance(target, EngineTarget):
             lane = self._lane(target.engine)
             if lane is not None:
-                return lane.ready
+                return lane.ready and self.engines.gate.closing(target.engine) is None
             # What its own gateway says of it is asked there; only a node that does not answer is known here.
             engine = self.engines.lanes.config.fleet.engines.get(target.engine)
             return engine is not None and not self.backoff.is_off(node_line(engine.host))

@@ -241,6 +241,9 @@ class Serving:
             if left <= 0:
                 raise self._means.engines.starting.loading(lane)
             await self._until_ready(attempt, lane, left, served)
+        closing = self._means.engines.gate.closing(lane.engine.id)
+        if closing is not None:
+            raise closing
         lane.enter(self.entry)
         self._lane = lane
 

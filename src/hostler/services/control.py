@@ -20,7 +20,14 @@ from hostler.services.present import Present
 from hostler.services.reload import Reload
 from hostler.services.requests import Requests
 from hostler.services.routes import Routes
-from hostler.services.schedule_api import CareApi, HistoryApi, JobsApi, ScheduleApi
+from hostler.services.schedule_api import (
+    CareApi,
+    HistoryApi,
+    JobsApi,
+    ModesApi,
+    ScheduleApi,
+    WindowsApi,
+)
 from hostler.services.status import Status
 
 
@@ -40,6 +47,8 @@ class Control:
     clock: Clock
     metrics: Callable[[], bytes]
     schedule: ScheduleApi
+    windows: WindowsApi
+    modes: ModesApi
     jobs: JobsApi
     history: HistoryApi
     care: CareApi

@@ -14,7 +14,10 @@ from hostler.domain.errors import NotHead
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elsewhere:
-    """`ScheduleApi`, `JobsApi` and `HistoryApi` of a host that is not among `head`, the schedule's owners."""
+    """`ScheduleApi`, `WindowsApi`, `ModesApi`, `JobsApi` and `HistoryApi` of a host that owns no schedule.
+
+    Its owners are `head`.
+    """
 
     head: Sequence[str]
     here: str
@@ -25,5 +28,6 @@ class Elsewhere:
 
     reserve = renew = release = cancel = claim = register = lease = leases = refuse
     resources = why = fence = fence_now = refuse
+    open = close = abort = windows = status = report = modes = plan = refuse
     start = update = finish = job = jobs = refuse
     read = backup = recover = refuse

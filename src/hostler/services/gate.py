@@ -17,7 +17,7 @@ from hostler.domain.events import Event
 from hostler.domain.eviction import Eviction, Running
 from hostler.domain.fleet import HOST_POOL, DriverKind, frozen
 from hostler.domain.gate import Allow, Ask, Check, Facts, FenceUp, Live
-from hostler.domain.holding import ENGINE
+from hostler.domain.holding import ENGINE, closing
 from hostler.domain.memory import Pools, effective_need, never_fits, pool_of, reserve_of
 from hostler.domain.moment import shown
 from hostler.domain.start_policy import start_budget_s
@@ -100,6 +100,11 @@ class Gate:
             self.tell(ask, found)
             raise found
         return found
+
+    def closing(self, engine: EngineId) -> Refusal | None:
+        """Why a running engine takes no new request: its window is past its soft deadline (WIN-2)."""
+        held = self.guard.holding(ENGINE, engine)
+        return None if held is None else closing(engine, held, self.clock.now())
 
     def explain(self, ask: Ask, topology: str | None = None) -> tuple[Check, ...]:
         """Every check with its result, live (GATE-2)."""

@@ -80,7 +80,12 @@ class GuardFiles:
 
 def _told(held: Mapping[str, Holding]) -> Mapping[str, Holding]:
     """What is worth a write: an end that moved by less than a second is the same one."""
-    return {name: replace(it, until=_whole(it.until), hard=_even(it.hard)) for name, it in held.items()}
+    return {
+        name: replace(
+            it, until=_whole(it.until), hard=_even(it.hard), stop_accepting=_whole(it.stop_accepting)
+        )
+        for name, it in held.items()
+    }
 
 
 def _whole(time: datetime | None) -> datetime | None:
@@ -100,21 +105,29 @@ def _held(found: Mapping[str, object] | None) -> Mapping[str, Holding]:
 
 def _holding(row: object) -> Holding:
     told = _text(row, "lease", "resource", "holder", "key")
-    until = row.get("until") if isinstance(row, Mapping) else None
     hard = row.get("hard") if isinstance(row, Mapping) else None
     boot = row.get("boot") if isinstance(row, Mapping) else None
-    moment = parse_instant(until)
-    if until is not None and moment is None:
-        raise ValueError(f"{until!r} is no time")
+    mode = row.get("mode") if isinstance(row, Mapping) else None
     return Holding(
         lease=told["lease"],
         resource=told["resource"],
         holder=told["holder"],
         key=told["key"],
-        until=moment,
+        until=_instant(row, "until"),
         hard=None if hard is None else _moment(hard),
         boot=boot if isinstance(boot, str) else "",
+        mode=mode if isinstance(mode, str) else "",
+        stop_accepting=_instant(row, "stop_accepting"),
     )
+
+
+def _instant(row: object, name: str) -> datetime | None:
+    """The named time of an object, None where it has none. Raises ValueError for what is no time."""
+    text = row.get(name) if isinstance(row, Mapping) else None
+    moment = parse_instant(text)
+    if text is not None and moment is None:
+        raise ValueError(f"{text!r} is no time")
+    return moment
 
 
 def _fence(found: Mapping[str, object] | None) -> Fence | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from hostler.domain.errors import NodeUnreachable
@@ -85,9 +85,14 @@ def holdings(
                 key=lease.key,
                 until=_until(lease, now),
                 hard=_hard(lease, now, longest),
+                mode=lease.mode,
             )
+            started = {it.engine for it in lease.plan if isinstance(it, StartEngine)} if lease.soft else set()
             for host, thing in things(lease.plan):
-                found.setdefault(host, {})[thing] = holding
+                kind, _, name = thing.partition(" ")
+                closes = kind == HOLD or (kind == ENGINE and name in started)
+                soft = shown(lease.soft, now) if lease.soft is not None and closes else None
+                found.setdefault(host, {})[thing] = replace(holding, stop_accepting=soft)
     return frozen({host: frozen(things) for host, things in found.items()})
 
 

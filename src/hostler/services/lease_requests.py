@@ -118,7 +118,8 @@ class LeaseRequests:
             case State.ACTIVATING:
                 return change(tx, lease, CancelAsked(why=actor, actor=actor), now)
             case State.ACTIVE:
-                return self.happen(tx, lease, UndoBegun(ending=State.RELEASED, actor=actor), now)
+                why = "closed" if lease.mode else ""
+                return self.happen(tx, lease, UndoBegun(ending=State.RELEASED, why=why, actor=actor), now)
             case State.STUCK:
                 return change(tx, lease, UndoBegun(ending=State.RELEASED, actor=actor), now)
             case _:

@@ -18,6 +18,7 @@ from hostler.domain.plan import text
 from hostler.domain.step import (
     ArmDeadman,
     CallWebhook,
+    CheckMemory,
     DisarmDeadman,
     Found,
     FoundHold,
@@ -29,6 +30,7 @@ from hostler.domain.step import (
     RunCommand,
     UndoCommand,
     UndoWebhook,
+    VerifyRestore,
 )
 from hostler.services.guard_files import GuardFiles
 from hostler.services.lanes import heard
@@ -39,6 +41,7 @@ from hostler.services.node_deadman import NodeDeadman
 from hostler.services.node_engines import NodeEngines
 from hostler.services.node_hold import NodeHold
 from hostler.services.node_routes import NodeRoutes
+from hostler.services.node_windows import NodeWindows
 from hostler.services.receipts import Receipts, same
 from hostler.services.schedule_needs import NodeMemory
 
@@ -53,6 +56,7 @@ class LocalNode:
     hold: NodeHold
     commands: NodeCommands
     deadman: NodeDeadman
+    windows: NodeWindows
     receipts: Receipts
     processes: LeaseProcesses
     files: GuardFiles
@@ -74,6 +78,8 @@ class LocalNode:
                 self.commands.preflight(step)
             case ArmDeadman() as step:
                 self.deadman.preflight(step)
+            case (CheckMemory() | VerifyRestore()) as step:
+                await self.windows.preflight(step)
             case RemoveHold() | UndoCommand() | CallWebhook() | UndoWebhook() | DisarmDeadman():
                 return
             case step:
@@ -91,7 +97,7 @@ class LocalNode:
                 return self.routes.observe(step)
             case (RunCommand() | UndoCommand()) as step:
                 return await self.commands.observe(step)
-            case CallWebhook() | UndoWebhook():
+            case CallWebhook() | UndoWebhook() | CheckMemory() | VerifyRestore():
                 return FoundNothing()
             case (ArmDeadman() | DisarmDeadman()) as step:
                 return self.deadman.observe(step)
@@ -116,10 +122,8 @@ class LocalNode:
         self._here(operation)
         await self.receipts.check(operation, self._holder)
         match operation.step:
-            case HoldHost():
-                return self.hold.verify(operation.lease, held=True)
-            case RemoveHold():
-                return self.hold.verify(operation.lease, held=False)
+            case (HoldHost() | RemoveHold()) as step:
+                return self.hold.verify(operation.lease, held=isinstance(step, HoldHost))
             case PointRoute() as step:
                 return self.routes.verify(step)
             case (RunCommand() | UndoCommand()) as step:
@@ -128,6 +132,10 @@ class LocalNode:
                 return None
             case (ArmDeadman() | DisarmDeadman()) as step:
                 return self.deadman.verify(step)
+            case CheckMemory() as step:
+                return self.windows.seen(step)
+            case VerifyRestore() as step:
+                return self.windows.still(operation, step)
             case step:
                 return await self.engines.verify(operation, step)
 
@@ -228,6 +236,8 @@ class LocalNode:
                 await self.deadman.arm(step)
             case DisarmDeadman() as step:
                 await self.deadman.disarm(step)
+            case (CheckMemory() | VerifyRestore()) as step:
+                await self.windows.perform(operation, step)
             case step:
                 await self.engines.perform(operation, step)
 

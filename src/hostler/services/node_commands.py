@@ -6,6 +6,7 @@ called is an adapter's.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hostler.domain.errors import NotFound, StepFailed
@@ -28,6 +29,7 @@ class NodeCommands:
 
     commands: Commands
     webhooks: Webhooks
+    hold_path: str = ""
 
     def preflight(self, step: RunCommand) -> None:
         """Refuses `not_found`, for good, when one of its programs is not there."""
@@ -77,10 +79,17 @@ class NodeCommands:
 
     async def _ran(self, step: RunCommand | UndoCommand, argv: tuple[str, ...]) -> Ran:
         try:
-            return await self.commands.run(argv, timeout_s=step.timeout_s)
+            environment = None if step.cap_s is None else script_environment(self.hold_path, step.cap_s)
+            return await self.commands.run(argv, timeout_s=step.timeout_s, env=environment)
         except OSError as error:
             why = f"{shorten(argv[0])} cannot be run: {error.strerror or error}"
             raise StepFailed(step=text(step), why=why) from error
+
+
+def script_environment(hold_path: str, cap_s: float | None = None) -> Mapping[str, str]:
+    """What a window's script is told: where the hold is, under the name that such scripts know (MODE-4)."""
+    cap = {} if cap_s is None else {"HOSTLER_CAP_SECONDS": f"{cap_s:.0f}"}
+    return {"HOSTLER_BOX_RESERVATION_PATH": hold_path, **cap}
 
 
 def _told(ran: Ran, timeout_s: float) -> str:

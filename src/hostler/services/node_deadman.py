@@ -18,7 +18,6 @@ from hostler.domain.engine import State
 from hostler.domain.errors import (
     AlreadyRestored,
     DeadmanFailed,
-    InvalidRequest,
     NotLaunchable,
     Refusal,
     StoreFull,
@@ -312,16 +311,9 @@ class NodeDeadman:
 
     def _checks(self, mode: str) -> tuple[Check, ...]:
         """The mode's verify commands of this host."""
-        modes = self.engines.lanes.config.fleet.later.get("modes")
-        found = modes.get(mode) if isinstance(modes, Mapping) else None
-        rows = found.get("verify", ()) if isinstance(found, Mapping) else ()
-        if not isinstance(rows, Sequence):
-            raise InvalidRequest(what=f"mode {mode} has no list of verify commands", expected="A list.")
-        mine = [it for it in rows if isinstance(it, Mapping) and it.get("on") == self.host]
-        return tuple(
-            Check(argv=tuple(map(str, it["exec"])), timeout_s=float(str(it.get("timeout", 60.0))))
-            for it in mine
-        )
+        found = self.engines.lanes.config.fleet.modes.get(mode)
+        rows = () if found is None else found.verify
+        return tuple(Check(argv=it.argv, timeout_s=it.timeout_s) for it in rows if it.host == self.host)
 
     # ------------------------------------------------------------ telling
 

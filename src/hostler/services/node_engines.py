@@ -8,11 +8,13 @@ never cut by an activation (LEASE-12); an undo ends what still runs in what the 
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import dataclass
 
 from hostler.domain.engine import State
 from hostler.domain.errors import MIN_RETRY_S, Draining, MemoryResidue, OrchestrationDisabled
 from hostler.domain.gate import Ask
+from hostler.domain.hold import parse_instant
 from hostler.domain.step import (
     DrainEngine,
     EndDrain,
@@ -23,7 +25,7 @@ from hostler.domain.step import (
     StopEngine,
     SuspendEngine,
 )
-from hostler.domain.values import Cause, EngineId, Requester
+from hostler.domain.values import Cause, EngineId, Requester, ServingClass
 from hostler.services.engines import Engines
 from hostler.services.lanes import Lane
 from hostler.services.proving import Proving
@@ -54,7 +56,7 @@ class NodeEngines:
         """
         lane = self._ours(step)
         if isinstance(step, StartEngine) and not lane.ready:
-            refusal = self.engines.gate.peek(self._ask(operation, lane))
+            refusal = self.engines.gate.peek(self._ask(operation, lane, step.override))
             if refusal is not None:
                 raise refusal
 
@@ -85,8 +87,8 @@ class NodeEngines:
                 if _stays_down(operation):
                     await self.engines.revivals.keep_off(lane, operation.lease)
                 await self._stop(operation, lane, memory_back=memory_back)
-            case StartEngine():
-                await self._start(operation, lane)
+            case StartEngine(override=override):
+                await self._start(operation, lane, override)
             case ResumeEngine(start=start):
                 await self._resume(operation, lane, start=start)
             case EndDrain():
@@ -131,7 +133,7 @@ class NodeEngines:
     async def _stop(self, operation: Operation, lane: Lane, *, memory_back: bool) -> None:
         """Drain what is still in it, bounded, then stop: what a lease started ends with the lease."""
         if lane.requests:
-            left = min(DRAIN_S, operation.deadline_s)
+            left = min(DRAIN_S, operation.deadline_s, self._until_cap(operation))
             await self.engines.stopping.drain(
                 lane, by=operation.lease, timeout_s=left, actor=_actor(operation)
             )
@@ -165,12 +167,12 @@ class NodeEngines:
 
     # ------------------------------------------------------------ up
 
-    async def _start(self, operation: Operation, lane: Lane) -> None:
+    async def _start(self, operation: Operation, lane: Lane, override: str = "") -> None:
         """Through the gate like every start, then seen to serve as itself (GATE-3, LEASE-13)."""
         if lane.state is State.FAILED:
             lane.cleared = True
         await self.engines.starting.ensure_ready(
-            lane, self._ask(operation, lane), wait_s=operation.deadline_s
+            lane, self._ask(operation, lane, override), wait_s=operation.deadline_s
         )
         await self.proving.prove(lane)
 
@@ -183,11 +185,19 @@ class NodeEngines:
 
     # ------------------------------------------------------------ what both need
 
-    def _ask(self, operation: Operation, lane: Lane) -> Ask:
+    def _until_cap(self, operation: Operation) -> float:
+        """Seconds until a window's cap, at which what is under way ends (WIN-2); of a lease there is none."""
+        end = parse_instant(operation.expires_at)
+        if operation.stop_accepting_at is None or end is None:
+            return math.inf
+        return max(0.0, (end - self.engines.clock.now()).total_seconds())
+
+    def _ask(self, operation: Operation, lane: Lane, override: str = "") -> Ask:
         return Ask(
             engine=EngineId(lane.engine.id),
             cause=Cause.STEP,
             requester=requester_of(operation),
+            override=ServingClass(override) if override else None,
             lease=operation.lease,
         )
 

@@ -15,10 +15,11 @@ from hostler.domain import hold
 from hostler.domain.errors import BoxReserved, HoldTaken, InvalidRequest, Refusal
 from hostler.domain.events import Event
 from hostler.domain.fleet import frozen
-from hostler.domain.hold import HoldView, parse_instant
+from hostler.domain.hold import HoldState, HoldView, parse_instant
 from hostler.domain.hold_plan import LeaseHold
 from hostler.domain.holding import Holding
 from hostler.domain.step import FoundHold, HoldHost, Operation
+from hostler.domain.values import Priority
 from hostler.services.holds import Holds
 from hostler.services.needs import Clock, Events
 from hostler.services.node_needs import HoldKeeper
@@ -61,8 +62,9 @@ class NodeHold:
             lease=operation.lease,
             fence=operation.fence,
             reason=": ".join(it for it in (operation.holder, operation.reason) if it),
-            expires_at=self._end(_instant(operation.expires_at)),
+            expires_at=self._end(_instant(operation.expires_at), timedelta(seconds=step.after_s)),
             allow=step.allow,
+            stop_accepting_at=_instant(operation.stop_accepting_at),
         )
         try:
             await asyncio.to_thread(self.writer.write_for_lease, wanted)
@@ -84,7 +86,13 @@ class NodeHold:
         return f"{self.holds.host} is {'held by ' + view.owner if view.held else 'free'}"
 
     async def keep(self, holding: Holding) -> None:
-        """Give the lease's record the end that it should have, where that is another one (HOLD-11)."""
+        """Give the lease's record the end that it should have, where that is another one (HOLD-11).
+
+        A window's has its end from the beginning and never another; that it lapsed is told (WIN-4, WIN-5).
+        """
+        if holding.mode:
+            self._lapsed(holding)
+            return
         view, now = self.holds.view(), self.clock.now()
         record = view.record
         if record is None or not is_of(view, holding.lease):
@@ -109,8 +117,25 @@ class NodeHold:
                 )
             )
 
-    def _end(self, until: datetime | None) -> datetime:
-        return self.clock.now() + ENDLESS if until is None else until + AFTER
+    def _lapsed(self, holding: Holding) -> None:
+        """Tell that a window's record lapsed while its engines are not back: LEASE-15 keeps them now."""
+        view = self.holds.view()
+        if view.state is not HoldState.LAPSED or not is_of(view, holding.lease):
+            return
+        self.events.emit(
+            Event(
+                type="window_hold_lapsed",
+                at=self.clock.now(),
+                actor=f"lease:{holding.lease}",
+                subject=frozen({"host": self.holds.host, "lease": holding.lease}),
+                message=f"The hold of {self.holds.host} lapsed; the window of {holding.mode} is not closed.",
+                priority=Priority.HIGH,
+                once=f"window_hold_lapsed {holding.lease} {self.holds.host}",
+            )
+        )
+
+    def _end(self, until: datetime | None, after: timedelta = AFTER) -> datetime:
+        return self.clock.now() + ENDLESS if until is None else until + after
 
     def _reserved(self, operation: Operation, view: HoldView) -> BoxReserved:
         what = f"the lease {operation.lease}"

@@ -70,7 +70,9 @@ class Commands(Protocol):
         """Whether there is such a program to run."""
         ...
 
-    async def run(self, argv: Sequence[str], *, timeout_s: float) -> Ran:
+    async def run(
+        self, argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str] | None = None
+    ) -> Ran:
         """Run it to its end, at most `timeout_s`. Raises OSError when it cannot be started."""
         ...
 

@@ -30,6 +30,7 @@ from hostler.domain.step import (
     Undo,
     UndoCommand,
     UndoWebhook,
+    VerifyRestore,
 )
 from hostler.domain.values import rfc3339, shorten
 from hostler.services.schedule_needs import Node
@@ -80,6 +81,7 @@ class Operations:
             holder=lease.holder,
             reason=lease.reason,
             expires_at=_end(lease, self.now),
+            stop_accepting_at=None if lease.soft is None else rfc3339(shown(lease.soft, self.now)),
         )
 
     async def preflight(self, n: int, step: Step) -> None:
@@ -168,7 +170,7 @@ def deadline_s(work: Step | Undo) -> float:
             return work.drain_s + QUICK_S
         case SuspendEngine() | StopEngine():
             return STOP_S
-        case StartEngine():
+        case StartEngine() | VerifyRestore():
             return START_S
         case ResumeEngine(start=start):
             return START_S if start else QUICK_S
@@ -182,7 +184,7 @@ def _end(lease: Lease, now: Moment) -> str | None:
     """When the lease ends as far as is known: before it is active, its time from now on."""
     if lease.ttl_s is None:
         return None
-    return rfc3339(shown(lease.expires or now.plus(lease.ttl_s), now))
+    return rfc3339(shown(lease.expires or lease.hard or now.plus(lease.ttl_s), now))
 
 
 def _said(refusal: Refusal) -> str:

@@ -68,11 +68,16 @@ class Promotion:
 
     async def look(self, resource: Resource, lease: str = "") -> Look:
         """Ask every node whether its steps could be done now; nothing is changed (LEASE-10)."""
-        plan, now = activation(self.config.fleet, resource), self.clock.moment()
+        plan = activation(self.config.fleet, resource)
         if (refusal := self.blocked()) is not None:
             return Look(plan=plan, refusal=refusal)
+        return await self.look_at(plan, resource, lease)
+
+    async def look_at(self, plan: tuple[Step, ...], resource: Resource, lease: str = "") -> Look:
+        """As `look`, at a plan that is another than the resource's: a window's (MODE-1)."""
+        now = self.clock.moment()
         try:
-            await preflight(self.nodes, _asking(resource, lease, plan, now), now)
+            await preflight(self.nodes, asking(resource, lease, plan, now), now)
         except Refusal as refusal:
             return Look(plan=plan, refusal=refusal)
         return Look(plan=plan)
@@ -141,7 +146,9 @@ class Promotion:
         now = self.clock.moment()
         resource = self.config.fleet.resources.get(lease.resource)
         booking = next_booking(lease, tx.waiting(), now)
-        if resource is None:
+        if lease.mode:
+            event = Activated(hard=lease.hard, limited_by=lease.limited_by)
+        elif resource is None:
             # It went from the config while it was granted: only a booking bounds it still (LEASE-5).
             event = Activated(hard=booking, limited_by="booking" if booking is not None else "")
         else:
@@ -176,7 +183,7 @@ def next_booking(lease: Lease, waiting: Sequence[Lease], now: Moment) -> Moment 
     return limit(now, slots)
 
 
-def _asking(resource: Resource, lease: str, plan: tuple[Step, ...], now: Moment) -> Lease:
+def asking(resource: Resource, lease: str, plan: tuple[Step, ...], now: Moment) -> Lease:
     """A lease that was never granted, to ask with: it has no fence number to compare."""
     return Lease(
         id=LeaseId(lease),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from typing import Final
 
@@ -24,15 +24,17 @@ from hostler.domain.fence import counted
 from hostler.domain.lease import Decision, Lease, LeaseId, Slot, State
 from hostler.domain.lease_due import check_ttl
 from hostler.domain.lease_machine import opened
-from hostler.domain.moment import Moment, shown
+from hostler.domain.moment import Moment, left, shown
 from hostler.domain.resource import Resource
-from hostler.domain.values import Requester, rfc3339, shorten
+from hostler.domain.values import Requester, format_duration, rfc3339, shorten
+from hostler.domain.window import Terms
+from hostler.domain.window_plan import named
 from hostler.services.keys import Principal
 from hostler.services.lease_changes import recorded
 from hostler.services.lease_requests import operator
 from hostler.services.needs import Clock, Ids
 from hostler.services.present import Present
-from hostler.services.promotion import Look, Promotion, candidates
+from hostler.services.promotion import Look, Promotion, candidates, next_booking
 from hostler.services.scene import Scene
 from hostler.services.schedule_needs import ScheduleStore, Taken, Tx
 from hostler.services.schedule_views import until_of
@@ -52,6 +54,23 @@ Tell = Callable[[Tx, Decision], Told]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request for a lease, and who makes it. `window`: it opens a window with these terms (MODE-3)."""
+
+    body: ReserveBody
+    id: str
+    resource: Resource
+    who: Principal
+    by: Requester
+    window: Terms | None = None
+
+    @property
+    def digest(self) -> str:
+        """What makes two requests the same one."""
+        return digest_of(self.body, "" if self.window is None else self.window.mode)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reserving:
     """`zone`: what times without one are in (TIME-1). `clean` takes secrets and controls out of texts."""
 
@@ -63,26 +82,17 @@ class Reserving:
     zone: tzinfo
     clean: Callable[[str], str]
 
-    async def take(
-        self,
-        body: ReserveBody,
-        request_id: str,
-        resource: Resource,
-        look: Look,
-        who: Principal,
-        by: Requester,
-        told: Tell,
-    ) -> Told:
+    async def take(self, request: Request, look: Look, told: Tell) -> Told:
         """The lease of that request, new or known, and as it is told. Refuses as `Schedule.reserve`."""
         if look.refusal is not None and look.lasting:
             # A repeat of what was granted is answered all the same: its reply was lost (F02).
-            again = await self.again(body, request_id, told)
+            again = await self.again(request.id, request.digest, told)
             if again is not None:
                 return again
             raise look.refusal
 
         def work(tx: Tx) -> Told:
-            return told(tx, self._take(tx, body, request_id, resource, look, who, by))
+            return told(tx, self._take(tx, request, look))
 
         while True:
             try:
@@ -91,25 +101,17 @@ class Reserving:
                 # Another head was faster: look again at what there is now.
                 continue
 
-    async def again(self, body: ReserveBody, request_id: str, told: Tell) -> Told | None:
+    async def again(self, request_id: str, digest: str, told: Tell) -> Told | None:
         """The lease that this request made before, as it is told; None for a new request (F02)."""
-        return await self.store.read(lambda tx: self._again(tx, request_id, body, told))
+        return await self.store.read(lambda tx: self._again(tx, request_id, digest, told))
 
-    def _take(
-        self,
-        tx: Tx,
-        body: ReserveBody,
-        request_id: str,
-        resource: Resource,
-        look: Look,
-        who: Principal,
-        by: Requester,
-    ) -> Decision:
-        known = self._known(tx, request_id, body)
+    def _take(self, tx: Tx, request: Request, look: Look) -> Decision:
+        known = self._known(tx, request.id, request.digest)
         if known is not None:
             return known
+        body, resource, by = request.body, request.resource, request.by
         now, live, fence = self.clock.moment(), tx.live(), tx.fence()
-        lease = self.asked(body, request_id, resource, who, by, counted(fence, now))
+        lease = self.asked(request, counted(fence, now))
         if len(live) >= MOST_LEASES:
             raise QueueFull(what="the schedule", waiting=len(live))
         if lease.slot is not None:
@@ -117,7 +119,7 @@ class Reserving:
         if body.now and fence is not None:
             raise Fenced(until=rfc3339(shown(fence.until, now)), reason=fence.reason, by=fence.by)
         made = self._opened(tx, lease, by.tag())
-        look = self.promotion.beside(tx, made.lease.id, look)
+        look = self.promotion.beside(tx, made.lease.id, self._own(tx, made.lease, look, now))
         if body.now and any(it.state.holds and set(it.covers) & set(lease.covers) for it in live):
             # Whoever has it is what its caller wants to know, not what a node says of that lease's own hold.
             raise self._held(resource, live, now)
@@ -132,29 +134,39 @@ class Reserving:
             raise QueueFull(what=resource.name, waiting=len(ahead))
         return made
 
-    def _again(self, tx: Tx, request_id: str, body: ReserveBody, told: Tell) -> Told | None:
-        known = self._known(tx, request_id, body)
+    def _own(self, tx: Tx, lease: Lease, look: Look, now: Moment) -> Look:
+        """The look with the deadmen of a window told whose they are; of a lease as it is.
+
+        A cap is absolute: refuses `slot_taken` where somebody has booked the window's time (LEASE-26).
+        """
+        if not lease.mode:
+            return look
+        booking = next_booking(lease, tx.waiting(), now)
+        if booking is not None and lease.ttl_s is not None and left(booking, now) < lease.ttl_s:
+            raise SlotTaken(
+                resource=lease.resource,
+                start=rfc3339(shown(booking, now)),
+                end="the end of that booking",
+                free=f"until then: give a shorter --cap than {format_duration(left(booking, now))}",
+            )
+        return replace(look, plan=named(look.plan, lease.id))
+
+    def _again(self, tx: Tx, request_id: str, digest: str, told: Tell) -> Told | None:
+        known = self._known(tx, request_id, digest)
         return None if known is None else told(tx, known)
 
-    def _known(self, tx: Tx, request_id: str, body: ReserveBody) -> Decision | None:
+    def _known(self, tx: Tx, request_id: str, digest: str) -> Decision | None:
         """The lease that this request made before. Refuses `idempotency_conflict` for another body (F02)."""
         lease = tx.lease_of_request(request_id)
         if lease is None:
             return None
-        if lease.digest != digest_of(body):
+        if lease.digest != digest:
             raise IdempotencyConflict(key=shorten(request_id))
         return Decision(lease=lease)
 
-    def asked(
-        self,
-        body: ReserveBody,
-        request_id: str,
-        resource: Resource,
-        who: Principal,
-        by: Requester,
-        at: Moment | None = None,
-    ) -> Lease:
+    def asked(self, request: Request, at: Moment | None = None) -> Lease:
         """The lease that is asked for, not yet written. Refuses `ttl_refused`, `wrong_scope`, bad times."""
+        body, resource, who, by = request.body, request.resource, request.who, request.by
         now = at or self.clock.moment()
         if body.priority:
             operator(who)
@@ -173,8 +185,8 @@ class Reserving:
             key=who.name,
             reason=self.clean(body.reason),
             secret=body.secret_hash,
-            request_id=request_id,
-            digest=digest_of(body),
+            request_id=request.id,
+            digest=request.digest,
             state=State.QUEUED if body.start is None else State.SCHEDULED,
             created=now,
             priority=body.priority,
@@ -182,6 +194,8 @@ class Reserving:
             detached_s=body.detached_s,
             place=now.plus(body.detached_s or resource.place_s) if body.start is None else None,
             slot=None if body.start is None else self._slot(body.start, ttl_s, now),
+            mode="" if request.window is None else request.window.mode,
+            drain_before_s=0.0 if request.window is None else request.window.drain_before_s,
         )
 
     def _slot(self, start: str, ttl_s: float | None, now: Moment) -> Slot:
@@ -230,7 +244,9 @@ class Reserving:
         )
 
 
-def digest_of(body: ReserveBody) -> str:
-    """What makes two requests the same one; how long a call waits does not."""
+def digest_of(body: ReserveBody, mode: str = "") -> str:
+    """What makes two requests the same one; how long a call waits does not. `mode`: of a window."""
     plain = {name: getattr(body, name) for name in ReserveBody.__dataclass_fields__ if name != "wait_s"}
+    if mode:
+        plain["mode"] = mode
     return hashlib.sha256(dump(plain)).hexdigest()

@@ -38,7 +38,7 @@ from hostler.services.needs import Clock
 from hostler.services.present import Present
 from hostler.services.promotion import Look, Promotion
 from hostler.services.proof import authorise
-from hostler.services.reserving import Reserving, Told
+from hostler.services.reserving import Request, Reserving, Told, digest_of
 from hostler.services.scene import Scene
 from hostler.services.schedule_needs import ScheduleStore, Tx
 from hostler.services.schedule_views import lease_view, resource_view, why_view
@@ -92,20 +92,21 @@ class Schedule:
             resource = self._resource(body.resource)
         except ResourceNotFound:
             # A repeat is answered all the same: its resource may have left the config since (F02, LEASE-5).
-            again = await self.reserving.again(body, request_id, self._told)
+            again = await self.reserving.again(request_id, digest_of(body), self.told)
             if again is None:
                 raise
-            return await self._answer(*again, body.wait_s)
+            return await self.answer(*again, body.wait_s)
         look = await self.promotion.look(resource)
+        request = Request(body=body, id=request_id, resource=resource, who=who, by=by)
         if body.dry_run:
-            return await self._planned(self.reserving.asked(body, request_id, resource, who, by), look)
-        made, told = await self.reserving.take(body, request_id, resource, look, who, by, self._told)
-        self._act(made)
-        return await self._answer(made, told, body.wait_s)
+            return await self._planned(self.reserving.asked(request), look)
+        made, told = await self.reserving.take(request, look, self.told)
+        self.act(made)
+        return await self.answer(made, told, body.wait_s)
 
     async def _planned(self, lease: Lease, look: Look) -> OneLease:
         """What asking would do: the lease with its plan, and what is in its way. Nothing is asked for."""
-        scene = await self.store.read(self._scene)
+        scene = await self.store.read(self.scene)
         view = lease_view(replace(lease, id=LeaseId(""), plan=look.plan), scene)
         why = str(look.refusal) if look.refusal is not None and view.held_by is None else view.why
         return OneLease(at=rfc3339(scene.now.at), lease=replace(view, why=why))
@@ -124,7 +125,7 @@ class Schedule:
     async def claim(self, id_: str, body: ClaimBody, who: Principal, by: Requester) -> OneLease:
         """Take up an offer (LEASE-24). Refuses as `renew`; an active lease is left as it is."""
         made, told = await self._claimed(id_, body, who, by)
-        return await self._answer(made, told, body.wait_s)
+        return await self.answer(made, told, body.wait_s)
 
     async def _renewed(
         self, id_: str, body: RenewBody, who: Principal, by: Requester
@@ -152,9 +153,9 @@ class Schedule:
         if lease.state is State.OFFERED:
             look = await self.promotion.look(resource, id_) if resource else _gone(lease)
         made, told = await self.store.write(
-            lambda tx: self._told(tx, self.requests.claim(tx, id_, body, who, by, look))
+            lambda tx: self.told(tx, self.requests.claim(tx, id_, body, who, by, look))
         )
-        self._act(made)
+        self.act(made)
         return made, told
 
     # ------------------------------------------------------------ giving it back
@@ -166,12 +167,12 @@ class Schedule:
         `not_yours`, `stale_generation`.
         """
         made, told = await self.store.write(
-            lambda tx: self._told(tx, self.requests.release(tx, id_, body, who, by))
+            lambda tx: self.told(tx, self.requests.release(tx, id_, body, who, by))
         )
-        self._act(made)
+        self.act(made)
         if body.abandon:
             await self.workshop.withdraw(made.lease)
-        return await self._answer(made, told, body.wait_s)
+        return await self.answer(made, told, body.wait_s)
 
     async def cancel(self, id_: str, body: CancelBody, who: Principal, by: Requester) -> OneLease:
         """Call it off in whatever state (LEASE-16). Refuses as `release`."""
@@ -199,7 +200,7 @@ class Schedule:
         return await self.store.read(lambda tx: self._leases(tx, query))
 
     def _leases(self, tx: Tx, query: LeasesQuery) -> LeaseList:
-        scene = self._scene(tx)
+        scene = self.scene(tx)
         after = _cursor(query.cursor)
         if query.ended:
             found = list(tx.ended(after=after, limit=query.limit + 1))
@@ -217,14 +218,14 @@ class Schedule:
 
     async def resources(self) -> ResourceList:
         """Everything that can be leased, and who has it."""
-        scene = await self.store.read(self._scene)
+        scene = await self.store.read(self.scene)
         views = tuple(resource_view(it, scene) for it in self.config.fleet.resources.values())
         return ResourceList(at=rfc3339(scene.now.at), resources=views)
 
     async def why(self, resource: str) -> WhyResource:
         """Each condition of a grant, and whether it is met now (LEASE-23). Refuses `resource_not_found`."""
         found = self._resource(resource)
-        scene = await self.store.read(self._scene)
+        scene = await self.store.read(self.scene)
         if any(scene.holder(cover) is not None for cover in found.covers):
             # What its nodes say now is of the lease that has it.
             return why_view(found, scene, None)
@@ -271,16 +272,17 @@ class Schedule:
 
     # ------------------------------------------------------------ inside
 
-    def _act(self, made: Decision) -> None:
+    def act(self, made: Decision) -> None:
         """Begin what a decision asks for; the keeper finds what was lost here."""
         if made.effects & {Effect.ACTIVATE, Effect.RESTORE}:
             self.workshop.begin(made.lease.id, made.lease.state)
         self.waiters.wake()
 
-    def _told(self, tx: Tx, made: Decision) -> Told:
+    def told(self, tx: Tx, made: Decision) -> Told:
+        """A decision with the lease as it is told, from the same transaction."""
         return made, self._view(tx, made.lease.id, None)
 
-    async def _answer(self, made: Decision, told: OneLease, wait_s: float) -> OneLease:
+    async def answer(self, made: Decision, told: OneLease, wait_s: float) -> OneLease:
         """As its transaction left it, or after a wait as it is then."""
         if wait_s <= 0 or made.lease.state in RESTING:
             return told
@@ -305,12 +307,13 @@ class Schedule:
         return await self.store.read(lambda tx: self._view(tx, id_, granted_s))
 
     def _view(self, tx: Tx, id_: LeaseId, granted_s: int | None) -> OneLease:
-        lease, scene = known(tx, id_), self._scene(tx)
+        lease, scene = known(tx, id_), self.scene(tx)
         journal = tx.journal(id_) if lease.plan else ()
         view = lease_view(lease, scene, journal=journal, jobs=[job.id for job in tx.jobs_of(id_)])
         return OneLease(at=rfc3339(scene.now.at), lease=view, granted_s=granted_s)
 
-    def _scene(self, tx: Tx) -> Scene:
+    def scene(self, tx: Tx) -> Scene:
+        """The schedule as that transaction sees it."""
         return Scene(fleet=self.config.fleet, live=tx.live(), fence=tx.fence(), now=self.clock.moment())
 
     def _resource(self, name: str) -> Resource:

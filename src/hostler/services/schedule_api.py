@@ -31,6 +31,15 @@ from hostler.wire.schedule import (
     ResourceList,
     WhyResource,
 )
+from hostler.wire.windows import (
+    AbortBody,
+    CloseBody,
+    ModePlan,
+    ModesNow,
+    OpenBody,
+    WindowReport,
+    WindowsQuery,
+)
 
 
 class ScheduleApi(Protocol):
@@ -82,6 +91,46 @@ class ScheduleApi(Protocol):
 
     async def fence_now(self) -> FenceNow:
         """The fence as it is."""
+        ...
+
+
+class WindowsApi(Protocol):
+    """Windows (WIN-10)."""
+
+    async def open(self, body: OpenBody, request_id: str, who: Principal, by: Requester) -> OneLease:
+        """The window of that request: a new one, or the one that it opened before (LEASE-9)."""
+        ...
+
+    async def close(self, id_: str, body: CloseBody, who: Principal, by: Requester) -> OneLease:
+        """Put everything back, verified (WIN-4)."""
+        ...
+
+    async def abort(self, id_: str, body: AbortBody, who: Principal, by: Requester) -> OneLease:
+        """End it at once (WIN-10)."""
+        ...
+
+    async def windows(self, query: WindowsQuery) -> LeaseList:
+        """The windows that there are."""
+        ...
+
+    async def status(self, id_: str) -> OneLease:
+        """One window, with its steps. Refuses `lease_not_found`."""
+        ...
+
+    async def report(self, id_: str) -> WindowReport:
+        """How it ended, and what came back (WIN-4). Refuses `lease_not_found`."""
+        ...
+
+
+class ModesApi(Protocol):
+    """Modes (MODE-2)."""
+
+    async def modes(self) -> ModesNow:
+        """Every mode with how the fleet differs from it now."""
+        ...
+
+    async def plan(self, name: str) -> ModePlan:
+        """What opening a window would do; changes nothing. Refuses `not_found`."""
         ...
 
 

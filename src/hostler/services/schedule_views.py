@@ -12,13 +12,14 @@ from typing import Final
 from hostler.domain import plan
 from hostler.domain.errors import Refusal
 from hostler.domain.fence import Fence, counted
-from hostler.domain.fleet import Fleet
+from hostler.domain.fleet import Fleet, frozen
 from hostler.domain.journal import Entry
 from hostler.domain.lease import Lease, State
 from hostler.domain.lease_due import limited
 from hostler.domain.moment import Moment, left, shown
 from hostler.domain.queue import Place
 from hostler.domain.resource import Resource
+from hostler.domain.step import HoldHost
 from hostler.domain.values import format_duration, rfc3339, shorten
 from hostler.services.scene import Scene
 from hostler.wire.schedule import (
@@ -29,6 +30,7 @@ from hostler.wire.schedule import (
     StepView,
     StuckView,
     WhyResource,
+    WindowPart,
 )
 
 ABANDONED: Final = "abandoned: "
@@ -98,6 +100,24 @@ def lease_view(
         steps=steps_of(lease, journal),
         jobs=tuple(jobs),
         seq=lease.seq,
+        kind="window" if lease.mode else "lease",
+        window=window_part(lease, now) if lease.mode else None,
+    )
+
+
+def window_part(lease: Lease, now: Moment) -> WindowPart:
+    """What a window has besides."""
+    holds = [it for it in lease.plan if isinstance(it, HoldHost)]
+    return WindowPart(
+        mode=lease.mode,
+        hosts=tuple(it.host for it in holds),
+        cap_at=_at(lease.hard, now),
+        stop_accepting_at=_at(lease.soft, now),
+        closing=lease.closing,
+        strikes=lease.strikes,
+        hold_until=frozen(
+            {it.host: rfc3339(shown(lease.hard.plus(it.after_s), now)) for it in holds if lease.hard}
+        ),
     )
 
 
@@ -185,6 +205,8 @@ def notice_of(lease: Lease, now: Moment) -> str:
         return "stuck"
     if lease.state is not State.ACTIVE:
         return ""
+    if lease.closing:
+        return f"takes no new requests; closes in {format_duration(left(lease.hard or now, now))}"
     if lease.expires is not None and lease.warned:
         return f"expires in {format_duration(left(lease.expires, now))}"
     return ""
@@ -192,6 +214,9 @@ def notice_of(lease: Lease, now: Moment) -> str:
 
 def changed(lease: Lease, fleet: Fleet) -> str | None:
     """How the config differs from what a live lease holds; None when it does not (LEASE-5)."""
+    if lease.mode:
+        gone = f"the mode {lease.mode} is in the config no more; lease {lease.id} is still its window"
+        return None if lease.mode in fleet.modes else gone
     resource = fleet.resources.get(lease.resource)
     if resource is None:
         return f"{lease.resource} is in the config no more; lease {lease.id} still holds it"

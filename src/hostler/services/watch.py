@@ -25,9 +25,18 @@ from hostler.services.errands import Errands
 from hostler.services.floor import Floor
 from hostler.services.holds import Holds
 from hostler.services.lanes import Lane
-from hostler.services.needs import Activity, Clock, Driver, Events, MemoryReader, StateFiles
+from hostler.services.needs import (
+    Activity,
+    Clock,
+    Driver,
+    Events,
+    MemoryReader,
+    PortTable,
+    StateFiles,
+)
 from hostler.services.probing import Probing
 from hostler.services.status import Vitals
+from hostler.services.window_guard import Markers, Strike, WindowGuard
 
 TICK_S: Final = 1.0
 """A hold that ends is seen within this: well under the 2 s that production may wait for it (HOLD-12)."""
@@ -60,7 +69,8 @@ class Watch:
     """The loop of one host. `bug` logs an exception of ours and returns its id.
 
     `upkeep` is what this host does for its leases (`LocalNode.upkeep`), `deadmen` its look at the deadmen of
-    windows (`NodeDeadman.tick`); None where there is none.
+    windows (`NodeDeadman.tick`); None where there is none. `markers` and `strike` are the window guard's
+    (WIN-6).
     """
 
     engines: Engines
@@ -73,12 +83,16 @@ class Watch:
     events: Events
     vitals: Vitals
     bug: Callable[[BaseException], str]
+    ports: PortTable
+    markers: Markers
     upkeep: Callable[[], Coroutine[object, object, None]] | None = None
     deadmen: Callable[[], Coroutine[object, object, None]] | None = None
+    strike: Strike | None = None
     mind: Memory = field(default_factory=Memory)
     errands: Errands = field(init=False)
     probing: Probing = field(init=False)
     floor: Floor = field(init=False)
+    window: WindowGuard = field(init=False)
 
     def __post_init__(self) -> None:
         self.errands = Errands(bug=self.bug)
@@ -96,6 +110,17 @@ class Watch:
             clock=self.clock,
             events=self.events,
             errands=self.errands,
+        )
+        self.window = WindowGuard(
+            engines=self.engines,
+            holds=self.holds,
+            memory=self.memory,
+            ports=self.ports,
+            markers=self.markers,
+            clock=self.clock,
+            events=self.events,
+            errands=self.errands,
+            strike=self.strike,
         )
 
     async def run(self) -> None:
@@ -118,7 +143,7 @@ class Watch:
 
     def _duties(self) -> tuple[Callable[[], None], ...]:
         own = self._hold, self._keep, self._deadmen, self._residency, self._owed
-        return (*own, self.probing.tick, self.floor.tick)
+        return (*own, self.probing.tick, self.floor.tick, self.window.tick)
 
     # ------------------------------------------------------------ holds and leases
 

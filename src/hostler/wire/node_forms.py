@@ -159,8 +159,10 @@ def held_to(held: Mapping[str, Holding], now: Moment) -> tuple[HeldRow, ...]:
             resource=it.resource,
             holder=it.holder,
             key=it.key,
-            until_in_s=None if it.until is None else (it.until - now.at).total_seconds(),
+            until_in_s=_seconds_to(it.until, now),
             hard_in_s=None if it.hard is None else left(it.hard, now),
+            mode=it.mode,
+            stop_accepting_in_s=_seconds_to(it.stop_accepting, now),
         )
         for thing, it in held.items()
     )
@@ -175,12 +177,22 @@ def held_from(rows: tuple[HeldRow, ...], now: Moment) -> Mapping[str, Holding]:
                 resource=row.resource,
                 holder=row.holder,
                 key=row.key,
-                until=None if row.until_in_s is None else now.at + timedelta(seconds=row.until_in_s),
+                until=_after(row.until_in_s, now),
                 hard=None if row.hard_in_s is None else now.plus(row.hard_in_s),
+                mode=row.mode,
+                stop_accepting=_after(row.stop_accepting_in_s, now),
             )
             for row in rows
         }
     )
+
+
+def _seconds_to(time: datetime | None, now: Moment) -> float | None:
+    return None if time is None else (time - now.at).total_seconds()
+
+
+def _after(seconds: float | None, now: Moment) -> datetime | None:
+    return None if seconds is None else now.at + timedelta(seconds=seconds)
 
 
 def fence_to(fence: Fence | None, now: Moment) -> FenceRow | None:

@@ -76,6 +76,8 @@ class HeldRow:
     key: Text
     until_in_s: float | None = None
     hard_in_s: float | None = None
+    mode: Text = ""
+    stop_accepting_in_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ itself to prove that it is the holder (LEASE-9).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final
 
@@ -149,11 +150,28 @@ class StuckView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WindowPart:
+    """What a lease of kind `window` has besides (MODE-3). `closing`: it takes no new requests any more.
+
+    `cap_at` is its hard end, `hold_until` until when the hold record of each host stands.
+    """
+
+    mode: str
+    hosts: tuple[str, ...]
+    cap_at: str | None
+    stop_accepting_at: str | None
+    closing: bool
+    strikes: tuple[str, ...]
+    hold_until: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseView:
     """A lease as it is told. `place` counts from 1 among those that wait for the resource.
 
     `why` is one sentence: what it waits for, why it ended. `notice` is what its holder should know now
-    (LEASE-19). `limited_by`: what bounds `expires_at` (`max`, `booking`). `earliest_at`: when it may start.
+    (LEASE-19). `limited_by`: what bounds `expires_at` (`max`, `booking`, `cap`). `earliest_at`: when it may
+    start.
     """
 
     id: str
@@ -194,6 +212,8 @@ class LeaseView:
     steps: tuple[StepView, ...]
     jobs: tuple[str, ...]
     seq: int
+    kind: str = "lease"
+    window: WindowPart | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

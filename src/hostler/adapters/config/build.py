@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from hostler.adapters.config.curate import class_of, curation_of, reference_of
+from hostler.adapters.config.modes import modes_of
 from hostler.adapters.config.resources import resources_of
 from hostler.adapters.config.schema.document import Document
 from hostler.adapters.config.schema.engines import EngineKeys
@@ -60,7 +61,6 @@ LATER = (
     "schedule",
     "store",
     "reservations",
-    "modes",
     "ports",
     "sync",
     "notices",
@@ -105,6 +105,7 @@ def build(document: Document, here: str, secrets: Mapping[Path, Secret], catalog
         resources=resources_of(document, here),
         catalog=catalog,
         uncurated=document.policy.uncurated,
+        modes=modes_of(document),
         ended_kept_s=document.fleet.retention.ended,
         later=frozen({key: deep_frozen(value) for key, value in whole.items()}),
     )

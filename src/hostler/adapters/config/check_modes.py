@@ -27,8 +27,11 @@ def check_modes(view: View) -> None:
         _engines(view, path, mode)
         _routes(view, path, mode)
         _window(view, path, mode)
+        _ports(view, path, mode)
         if mode.standing:
             _standing(view, path, mode)
+        else:
+            _restorable(view, path, mode)
 
 
 def _any_broken(view: View) -> bool:
@@ -93,6 +96,37 @@ def _window(view: View, path: Path, mode: ModeKeys) -> None:
     for index, verify in enumerate(mode.verify):
         view.refer((*path, "verify", index, "on"), "host", verify.on, view.host_names())
     _class(view, path, mode)
+
+
+def _ports(view: View, path: Path, mode: ModeKeys) -> None:
+    """Engines of one mode are up at once: no two of a host on one port (MODE-1)."""
+    for host, engines in mode.hosts.items():
+        met: dict[int, str] = {}
+        for part in dict.fromkeys(part for engine in engines for part in view.parts_of(engine, host)):
+            port = view.doc.engines[part].port
+            if not isinstance(port, int):
+                continue
+            if port in met:
+                view.error(
+                    (*path, "hosts", host), f"{met[port]} and {part} are both on port {port}", at_key=True
+                )
+            met.setdefault(port, part)
+
+
+def _restorable(view: View, path: Path, mode: ModeKeys) -> None:
+    """A host gets standing engines only if a window can evict them and start them again (WIN-9)."""
+    usual = next((it for it in view.doc.modes.values() if it.standing), None)
+    for host in mode.hosts:
+        here = (*path, "hosts", host)
+        keys = view.hosts.get(host)
+        if keys is not None and not keys.orchestration:
+            view.error(here, f"{host} has orchestration: false: nothing is evicted there", at_key=True)
+        for engine in () if usual is None else usual.hosts.get(host, ()):
+            for part in view.parts_of(engine, host):
+                if part not in mode.hosts[host] and not view.doc.engines[part].enabled:
+                    view.error(
+                        here, f"{part} is evicted, and enabled: false keeps it from coming back", at_key=True
+                    )
 
 
 def _resource(view: View, path: Path, name: str, mode: ModeKeys) -> None:

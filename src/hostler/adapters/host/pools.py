@@ -35,7 +35,7 @@ class MachineMemory:
         for card in self.amd.read():
             if card.unified:
                 lent = min(host.available, card.gtt.available)
-                host = Reading(total=host.total, available=lent)
+                host = Reading(total=host.total, available=lent, pinned=(host.pinned or 0) + card.gtt.used)
             else:
                 own.append(card.vram)
         if self.nvidia is not None:
@@ -47,7 +47,8 @@ class MachineMemory:
 class FileMemory:
     """`memory.reader: files:DIR`, the test bed: one file per pool, named as it, with two lines.
 
-    `total: 124 GiB` and `available: 17.7 GiB`. Names that begin with a dot are not read.
+    `total: 124 GiB` and `available: 17.7 GiB`; a third, `gtt: 0 GiB`, is what GPU drivers hold of it. Names
+    that begin with a dot are not read.
     """
 
     directory: Path
@@ -63,7 +64,11 @@ class FileMemory:
         pairs = (line.partition(":") for line in path.read_text().splitlines())
         found = {name.strip(): value for name, _, value in pairs}
         try:
-            return Reading(total=parse_size(found["total"]), available=parse_size(found["available"]))
+            return Reading(
+                total=parse_size(found["total"]),
+                available=parse_size(found["available"]),
+                pinned=parse_size(found["gtt"]) if "gtt" in found else None,
+            )
         except (KeyError, ValueError) as error:
             raise OSError(f"{path} needs the lines `total: SIZE` and `available: SIZE`: {error}") from None
 

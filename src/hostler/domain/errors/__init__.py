@@ -45,6 +45,7 @@ from hostler.domain.errors.changing import (
     StopUnverified,
     Suspended,
     TopologyRefused,
+    WindowClosing,
 )
 from hostler.domain.errors.leasing import (
     ActivationFailed,
@@ -162,5 +163,6 @@ __all__ = [
     "UpstreamBroke",
     "UpstreamUnreachable",
     "WaitTimedOut",
+    "WindowClosing",
     "WrongScope",
 ]

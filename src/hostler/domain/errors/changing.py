@@ -157,6 +157,21 @@ class Leased(Refusal):
 
 
 @dataclass(eq=False, kw_only=True)
+class WindowClosing(Refusal):
+    """A window takes no new requests since its soft deadline; those under way go on to its cap (WIN-2)."""
+
+    kind = Kind.BUSY
+    code = "window_closing"
+    message = "{engine} takes no new requests since {stop_accepting_at}: its window closes at {until}."
+    hint = "Ask again once the window is over; `hostler window status` shows what is then up."
+
+    engine: str
+    stop_accepting_at: str
+    until: str
+    lease: str = ""
+
+
+@dataclass(eq=False, kw_only=True)
 class Draining(Refusal):
     """The engine takes no new requests for now (GW-8, EVICT-2)."""
 
@@ -203,7 +218,7 @@ class ServingClassRefused(Refusal):
     kind = Kind.CLASS
     code = "serving_class_refused"
     message = "{engine} is {serving_class}: {why}."
-    hint = "An operator may start it with `hostler start {engine} --override {serving_class}`."
+    hint = "An operator may name the class in the call: --override {serving_class}."
 
     engine: str
     serving_class: str

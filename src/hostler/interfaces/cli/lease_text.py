@@ -5,13 +5,21 @@ Decides words only; the facts are the head's. All foreign text is escaped and cu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from hostler.domain.fleet import frozen
 from hostler.domain.values import format_duration, shorten
 from hostler.interfaces.cli.output import clock_until, parse_moment, when, with_local_times
 from hostler.wire.schedule import LeaseView
 
+_LIMITS: Final[Mapping[str, str]] = frozen(
+    {
+        "max": ", the longest that it may",
+        "booking": ", when a booking begins",
+        "cap": ", its cap",
+    }
+)
 TEXT: Final = 200
 """The longest sentence of others in a line."""
 COLUMNS: Final = ("LEASE", "RESOURCE", "STATE", "ENDS", "WHY", "NEXT")
@@ -44,7 +52,7 @@ def ending(it: LeaseView, now: str) -> str:
     """`ends in 42 min (21:15)`, `without an end`, and what bounds it."""
     if it.expires_at is None:
         return "without an end"
-    limit = {"max": ", the longest that it may", "booking": ", when a booking begins"}.get(it.limited_by, "")
+    limit = _LIMITS.get(it.limited_by, "")
     return f"ends {when(it.expires_at, now)}{limit}"
 
 

@@ -241,6 +241,8 @@ COMMANDS: Final = (
         help="Show what happened, of a lease, a job, the last days.",
         example="hostler history --since 7d",
     ),
+    Command(name="mode", path=f"{_HERE}.modes:app", help="Show which mode the fleet is in."),
+    Command(name="window", path=f"{_HERE}.windows:app", help="Stay in another mode for a time."),
     Command(name="fence", path=f"{_HERE}.fence:app", help="Hold the schedule still for a deployment."),
     Command(
         name="deadman",

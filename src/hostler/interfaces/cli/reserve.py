@@ -17,8 +17,9 @@ from cyclopts import Parameter
 
 from hostler.client.address import state_dir
 from hostler.client.drive import Steps
-from hostler.client.lease import Leases, Told, Wish
+from hostler.client.lease import Leases, Told
 from hostler.client.saved import SavedLease
+from hostler.client.wishes import Wish
 from hostler.domain.errors import Kind, Refusal
 from hostler.domain.lease import State
 from hostler.domain.values import shorten

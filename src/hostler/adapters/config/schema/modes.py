@@ -83,7 +83,7 @@ class ModeKeys(Strict):
     verify: list[Verify] = Field(default_factory=list)
     """Commands that must succeed before the window closes."""
     not_between: list[QuietHours] = Field(default_factory=list)
-    """Hours of the day in which no window opens, in the fleet's zone."""
+    """Hours of the day in which no window is open, in the fleet's zone; --force opens one all the same."""
     tool: Tool | None = None
     """An existing window script instead of the built-in steps."""
 

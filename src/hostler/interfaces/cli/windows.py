@@ -1,0 +1,315 @@
+"""`hostler window`: open one, look at it, close or abort it, run a command inside (MODE-2, WIN-10).
+
+Decides words, exit codes and how long a command waits. What becomes of a window is the head's decision.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator, Mapping
+from time import sleep
+from typing import Annotated, Final
+
+from cyclopts import App, Parameter
+
+from hostler.client import Client
+from hostler.client.saved import SavedLease
+from hostler.client.trust import ending
+from hostler.client.wishes import WINDOWS
+from hostler.domain.errors import InvalidRequest, LeaseNotFound
+from hostler.domain.lease import State
+from hostler.domain.values import format_duration, format_size, shorten
+from hostler.interfaces.cli import lease_text
+from hostler.interfaces.cli.daemon import answer, at, person, to_head
+from hostler.interfaces.cli.failure import fail, usage
+from hostler.interfaces.cli.options import AsJson, Duration
+from hostler.interfaces.cli.output import say, say_json, when
+from hostler.interfaces.cli.own_leases import Meant, drawer, forget
+from hostler.interfaces.cli.reserve import printing
+from hostler.interfaces.cli.run.child import check
+from hostler.interfaces.cli.run.command import HELP, Running
+from hostler.interfaces.cli.waiting import Holder, holder, taking
+from hostler.wire.schedule import LeaseList, LeaseView, OneLease
+from hostler.wire.values import to_json
+from hostler.wire.windows import BackView, WindowReport
+
+WAIT_S: Final = 25.0
+SLACK_S: Final = 15.0
+
+ModeName = Annotated[str, Parameter(name="mode", help="A mode of the config, as `hostler mode` lists them.")]
+WindowName = Annotated[
+    str | None, Parameter(name="window", help="Its id or how that begins, or its mode; else the only one.")
+]
+Cap = Annotated[
+    Duration | None,
+    Parameter(show_default=False, help="When it ends at the latest, from now on; else the mode's default."),
+]
+Override = Annotated[
+    str | None,
+    Parameter(show_default=False, help="The mode's serving class, which has to be named unless resident."),
+]
+Force = Annotated[
+    bool, Parameter(negative="", show_default=False, help="A cap over 8 h; also in quiet hours.")
+]
+ReasonText = Annotated[str, Parameter(show_default=False, help="What for; shown to whom it keeps waiting.")]
+Because = Annotated[str, Parameter(show_default=False, help="Why, of a window that is not yours.")]
+
+app = App(
+    name="window",
+    help="Open a capped stay in another mode, look at it, close it. Operators only.",
+    help_epilogue="Example: hostler window open heavy --cap 1h --reason bench --override windowed",
+)
+
+
+@app.command(
+    name="open",
+    help_epilogue="Example: hostler window open heavy --cap 1h --reason bench --override windowed",
+)
+def open_window(
+    mode: ModeName,
+    /,
+    *,
+    cap: Cap = None,
+    reason: ReasonText = "",
+    override: Override = None,
+    force: Force = False,
+    holder_: Annotated[
+        str, Parameter(name="--holder", show_default=False, help="Whose it is; else your user name.")
+    ] = "",
+    json: AsJson = False,
+) -> int:
+    """Open a window, and return when every engine of the mode serves. Exit 0 only then.
+
+    What cannot be opened is refused before anything is changed, or put back. Ctrl-C puts it back.
+    """
+    with to_head() as client:
+        who = holder(client, quiet=json)
+        saved = _prepared(who, mode, cap, reason, override, force, holder_)
+        steps = who.leases.take(saved, told=who.shown.told)
+        return taking(who, saved, steps, printing(as_json=json), as_json=json)
+
+
+def _prepared(
+    who: Holder,
+    mode: str,
+    cap: float | None,
+    reason: str,
+    override: str | None,
+    force: bool,
+    holder_: str,
+) -> SavedLease:
+    return who.leases.prepare_window(
+        mode,
+        holder=holder_ or person(os.environ),
+        reason=reason,
+        cap_s=cap,
+        override=override,
+        force=force,
+    )
+
+
+@app.command(
+    usage="Usage: hostler window run MODE [OPTIONS] -- CMD...",
+    help_epilogue="Example: hostler window run heavy --cap 1h --override windowed -- ./bench.sh",
+)
+def run(
+    mode: ModeName,
+    /,
+    *command: Annotated[
+        str, Parameter(name="cmd", allow_leading_hyphen=True, help="The command and its arguments, after --.")
+    ],
+    cap: Cap = None,
+    title: Annotated[str, Parameter(help="The job's title; else the command.", show_default=False)] = "",
+    reason: ReasonText = "",
+    override: Override = None,
+    force: Force = False,
+    json: Annotated[
+        bool,
+        Parameter(
+            name="--json",
+            negative="",
+            show_default=False,
+            help="Tell a failure of ours as JSON; the command's output is its own.",
+        ),
+    ] = False,
+) -> int:
+    """Open a window, run a command inside with a job, close it. Its exit code is ours.
+
+    At the cap, and when the window is aborted, the command gets SIGTERM first. 76: the window was lost.
+    """
+    if not command:
+        return usage("There is no command.", HELP, as_json=json)
+    check(command)
+    with to_head() as client:
+        who = holder(client, quiet=json)
+        saved = _prepared(who, mode, cap, reason or title, override, force, "")
+        running = Running(
+            who=who,
+            saved=saved,
+            command=command,
+            title=title or shlex.join(command),
+            on_lost="stop",
+            as_json=json,
+        )
+        steps = who.leases.take(saved, told=who.shown.told)
+        return taking(who, saved, steps, running.under, as_json=json)
+
+
+@app.command(help_epilogue="Example: hostler window status --json")
+def status(window: WindowName = None, /, *, json: AsJson = False) -> int:
+    """Show the windows that are open or being put back, with their deadlines and steps."""
+    with to_head() as client:
+        if window is None:
+            raw = client.get(WINDOWS)
+            shown = answer(raw, LeaseList)
+            found, now = shown.leases, shown.at
+        else:
+            raw = client.get(at(WINDOWS, _named(client, window).id))
+            one = answer(raw, OneLease)
+            found, now = (one.lease,), one.at
+    if json:
+        say_json(raw)
+        return 0
+    for it in found:
+        for text in lines(it, now):
+            say(text)
+    if not found:
+        say("no window is open")
+    return 0
+
+
+@app.command(help_epilogue="Example: hostler window close")
+def close(window: WindowName = None, /, *, because: Because = "", json: AsJson = False) -> int:
+    """Close a window, and return when the standing mode is back and verified. Exit 73 when it is stuck."""
+    return _end("close", window, {}, because, as_json=json)
+
+
+@app.command(help_epilogue='Example: hostler window abort --because "the fans scream"')
+def abort(
+    window: WindowName = None,
+    /,
+    *,
+    because: Annotated[str, Parameter(help="Why; it stays with the window.")],
+    json: AsJson = False,
+) -> int:
+    """Abort a window, open or opening: what works under it gets SIGTERM, and everything is put back."""
+    return _end("abort", window, {"why": because}, because, as_json=json)
+
+
+@app.command(help_epilogue="Example: hostler window report ls_01jz0000000000000000000000")
+def report(window: WindowName = None, /, *, json: AsJson = False) -> int:
+    """Show how a window ended and what came back: each engine, verified, its memory and seconds."""
+    with to_head() as client:
+        raw = client.get(at(WINDOWS, _named(client, window, over=True).id, "report"))
+    if json:
+        say_json(raw)
+        return 0
+    for text in report_lines(answer(raw, WindowReport)):
+        say(text)
+    return 0
+
+
+# ---------------------------------------------------------------- which window
+
+
+def _named(client: Client, name: str | None, *, over: bool = False) -> LeaseView:
+    """The window that `name` means; without one the only one. `over`: else the last that is over.
+
+    Refuses `lease_not_found`, and `invalid_request` for a name that means several.
+    """
+    live = answer(client.get(WINDOWS), LeaseList).leases
+    found = [it for it in live if _means(it, name)]
+    if not found and (over or name is not None):
+        ended = answer(client.get(WINDOWS, {"ended": "true"}), LeaseList).leases
+        found = [it for it in ended if _means(it, name)][:1]
+    if len(found) > 1:
+        ids = ", ".join(it.id for it in found)
+        raise InvalidRequest(
+            what=f"That means {len(found)} windows: {shorten(ids, 200)}.", expected="Give an id."
+        )
+    if not found:
+        raise LeaseNotFound(lease=name or "of a window")
+    return found[0]
+
+
+def _means(it: LeaseView, name: str | None) -> bool:
+    return name is None or it.id.startswith(name) or (it.window is not None and it.window.mode == name)
+
+
+def _meant(it: LeaseView) -> Meant:
+    """The window with what proves that it is this user's, if it is."""
+    saved = next((each for each in drawer().list() if each.lease == it.id), None)
+    if saved is None:
+        return Meant(id=it.id, generation=it.generation)
+    return Meant(id=it.id, secret=saved.secret, epoch=saved.epoch, generation=saved.generation, saved=saved)
+
+
+def _end(verb: str, name: str | None, more: Mapping[str, object], because: str, *, as_json: bool) -> int:
+    with to_head() as client:
+        which = _meant(_named(client, name))
+        body = {**which.proof(because=because), **more, "wait_s": WAIT_S}
+        path = at(WINDOWS, which.id)
+        raw = client.post(f"{path}/{verb}", body, timeout_s=WAIT_S + SLACK_S)
+        # Asking anew would try a stuck one again: from here on it is looked at.
+        while (one := answer(raw, OneLease)).lease.state in ("activating", "active", "releasing"):
+            sleep(0.5)
+            raw = client.get(path)
+    it = one.lease
+    if State(it.state).ended and which.saved is not None:
+        forget(which.saved)
+    if it.state == State.STUCK:
+        return fail(ending(one), as_json=as_json)
+    if as_json:
+        say_json(to_json(one))
+        return 0
+    say(f"{lease_text.standing(it, one.at)}.")
+    for text in lease_text.drift(it):
+        say(text)
+    return 0
+
+
+# ---------------------------------------------------------------- words
+
+
+def lines(it: LeaseView, now: str) -> Iterator[str]:
+    """A window for people: where it stands, its two deadlines, its strikes, its steps."""
+    part = it.window
+    mode = part.mode if part is not None else it.resource
+    who = shorten(it.holder or it.key)
+    yield f"{shorten(mode)} by {who}: {lease_text.standing(it, now)}"
+    if part is not None and part.cap_at is not None:
+        closing = "takes no new requests" if part.closing else "takes requests until"
+        until = "" if part.closing else f" {when(part.stop_accepting_at, now)}"
+        yield f"  {closing}{until}; its cap {when(part.cap_at, now)}"
+        for host, end in part.hold_until.items():
+            yield f"  the hold of {shorten(host)} lapses {when(end, now)}"
+        for number, strike in enumerate(part.strikes, start=1):
+            yield f"  strike {number}: {shorten(strike, 200)}"
+    for text in lease_text.plan(it):
+        yield f"  {text}"
+
+
+def report_lines(it: WindowReport) -> Iterator[str]:
+    """A report for people."""
+    cause = f": {shorten(it.cause, 200)}" if it.cause else ""
+    yield f"{shorten(it.mode)} ({shorten(it.lease)}) is {it.state}{cause}"
+    yield f"  opened {when(it.opened_at, it.at)}, ended {when(it.ended_at, it.at)}"
+    for number, strike in enumerate(it.strikes, start=1):
+        yield f"  strike {number}: {shorten(strike, 200)}"
+    for engine in it.engines:
+        yield f"  {_back(engine)}"
+    for wrong in it.wrong:
+        yield f"  not verified: {shorten(wrong, 300)}"
+    if not it.engines:
+        yield "  nothing was restored yet"
+
+
+def _back(it: BackView) -> str:
+    state = "up" if it.up else "down"
+    took = ", ".join(f"{format_size(size)} of {shorten(pool)}" for pool, size in it.memory.items())
+    parts = [state, "verified" if it.verified else "not verified"]
+    parts += [f"took {took}"] if took else []
+    parts += [f"started in {format_duration(it.seconds)}"] if it.seconds is not None else []
+    why = f": {shorten(it.why, 200)}" if it.why else ""
+    return f"{shorten(it.engine)} on {shorten(it.host)}: {', '.join(parts)}{why}"

@@ -1,0 +1,232 @@
+"""Windows: a lease whose plan enters a mode (MODE-2, MODE-3, WIN-2 to WIN-10). The use cases of its callers.
+
+Decides what must be right before a window opens, and what closing, aborting and striking one mean. Steps,
+journal and undo are those of every lease: there is no second mechanism.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+
+from hostler.domain.errors import InvalidRequest, LeaseNotFound
+from hostler.domain.lease import CancelAsked, Decision, Lease, LeaseId, State, Struck, UndoBegun
+from hostler.domain.lease_news import ABORTED
+from hostler.domain.moment import shown
+from hostler.domain.resource import Resource
+from hostler.domain.values import Requester, rfc3339, shorten
+from hostler.domain.window import Answer, Terms, Wish, answer, mode_of, terms
+from hostler.domain.window_plan import window_plan, window_resource
+from hostler.services.keys import Principal
+from hostler.services.lease_changes import known
+from hostler.services.lease_requests import LeaseRequests, operator
+from hostler.services.needs import Clock, StateFiles
+from hostler.services.present import Present
+from hostler.services.promotion import Promotion
+from hostler.services.proof import authorise
+from hostler.services.reserving import Request, Reserving, digest_of
+from hostler.services.schedule import Schedule
+from hostler.services.schedule_needs import ScheduleStore, Tx
+from hostler.services.schedule_views import lease_view, steps_of
+from hostler.wire.schedule import LeaseList, OneLease, ReleaseBody, ReserveBody, StepView
+from hostler.wire.windows import AbortBody, BackView, CloseBody, OpenBody, WindowReport, WindowsQuery
+
+ENDED_SHOWN = 100
+"""How many windows that are over are listed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Windows:
+    """The need `WindowsApi`, on the head. `zone`: what quiet hours are in (TIME-1)."""
+
+    config: Present
+    store: ScheduleStore
+    promotion: Promotion
+    reserving: Reserving
+    requests: LeaseRequests
+    schedule: Schedule
+    files: StateFiles
+    clock: Clock
+    zone: tzinfo
+
+    # ------------------------------------------------------------ opening
+
+    async def open(self, body: OpenBody, request_id: str, who: Principal, by: Requester) -> OneLease:
+        """Open a window, for operators: all that can be wrong is asked before the first change (WIN-8).
+
+        The same `request_id` with the same body is the same window (LEASE-9). Refuses `wrong_scope`,
+        `not_found`, `serving_class_refused`, `ttl_refused`, `invalid_request`, `held`, `fenced`,
+        `slot_taken`, and what any step's node refuses.
+        """
+        operator(who)
+        fleet = self.config.fleet
+        asked = ReserveBody(
+            resource=body.mode,
+            holder=body.holder,
+            secret_hash=body.secret_hash,
+            reason=body.reason,
+            ttl_s=body.cap_s,
+            now=True,
+        )
+        again = await self.reserving.again(request_id, digest_of(asked, body.mode), self.schedule.told)
+        if again is not None:
+            return await self.schedule.answer(*again, body.wait_s)
+        mode = mode_of(fleet, body.mode)
+        wish = Wish(mode=body.mode, cap_s=body.cap_s, override=body.override, force=body.force)
+        given = terms(fleet, wish, self.clock.now(), self.zone)
+        resource = bounded(window_resource(fleet, mode), given)
+        plan = window_plan(fleet, mode, given.cap_s, resource.drain_s)
+        look = await self.promotion.look_at(plan, resource)
+        request = Request(body=asked, id=request_id, resource=resource, who=who, by=by, window=given)
+        made, told = await self.reserving.take(request, look, self.schedule.told)
+        self.schedule.act(made)
+        return await self.schedule.answer(made, told, body.wait_s)
+
+    # ------------------------------------------------------------ ending
+
+    async def close(self, id_: str, body: CloseBody, who: Principal, by: Requester) -> OneLease:
+        """Put everything back, and answer when that is verified (WIN-4). Refuses as a release does."""
+        await self.store.read(lambda tx: window(tx, id_))
+        release = ReleaseBody(
+            secret=body.secret,
+            epoch=body.epoch,
+            generation=body.generation,
+            because=body.because,
+            wait_s=body.wait_s,
+        )
+        return await self.schedule.release(id_, release, who, by)
+
+    async def abort(self, id_: str, body: AbortBody, who: Principal, by: Requester) -> OneLease:
+        """End it at once, open or opening: what works under it is ended, everything is put back (WIN-10)."""
+        made, told = await self.store.write(
+            lambda tx: self.schedule.told(tx, self._abort(tx, id_, body, who, by))
+        )
+        self.schedule.act(made)
+        return await self.schedule.answer(made, told, body.wait_s)
+
+    def _abort(self, tx: Tx, id_: str, body: AbortBody, who: Principal, by: Requester) -> Decision:
+        now, lease = self.clock.moment(), window(tx, id_)
+        actor = authorise(lease, body, who, by, now)
+        why = body.why or body.because
+        return self._aborted(tx, lease, self.requests.clean(why) or f"by {actor}", actor)
+
+    def _aborted(self, tx: Tx, lease: Lease, why: str, actor: str) -> Decision:
+        """The window is on its way back, and says why; one that is so already is left as it is."""
+        now, cause = self.clock.moment(), f"{ABORTED}: {shorten(why, 300)}"
+        if lease.state is State.ACTIVATING:
+            return self.requests.happen(tx, lease, CancelAsked(why=cause, actor=actor), now)
+        if lease.state is not State.ACTIVE:
+            return Decision(lease=lease)
+        return self.requests.happen(tx, lease, UndoBegun(ending=State.CANCELLED, why=cause, actor=actor), now)
+
+    # ------------------------------------------------------------ the guard's word
+
+    async def strike(self, id_: str, note: str) -> Answer | None:
+        """An engine came up against the window: what is to be done with it (WIN-6).
+
+        The second time the window is aborted. None when the window is not open: nobody fights a restore.
+        """
+        made, said = await self.store.write(lambda tx: self._struck(tx, id_, note))
+        if said is Answer.ABORT:
+            self.schedule.act(made)
+        return said
+
+    def _struck(self, tx: Tx, id_: str, note: str) -> tuple[Decision, Answer | None]:
+        lease = tx.lease(LeaseId(id_))
+        if lease is None or lease.state is not State.ACTIVE:
+            return Decision(lease=known(tx, id_)), None
+        said = answer(len(lease.strikes))
+        made = self.requests.happen(tx, lease, Struck(note=note, actor="guard"), self.clock.moment())
+        if said is Answer.ABORT:
+            made = self._aborted(tx, made.lease, note, "guard")
+        return made, said
+
+    # ------------------------------------------------------------ looking
+
+    async def windows(self, query: WindowsQuery) -> LeaseList:
+        """The windows that there are, oldest first; with `ended` those that are over, newest first."""
+        return await self.store.read(lambda tx: self._windows(tx, query))
+
+    def _windows(self, tx: Tx, query: WindowsQuery) -> LeaseList:
+        scene = self.schedule.scene(tx)
+        found = [it for it in scene.live if it.mode]
+        if query.ended:
+            found += [it for it in tx.ended(after=0, limit=1000) if it.mode][:ENDED_SHOWN]
+        views = tuple(lease_view(it, scene, journal=tx.journal(it.id)) for it in found)
+        return LeaseList(at=rfc3339(scene.now.at), leases=views, next=None)
+
+    async def status(self, id_: str) -> OneLease:
+        """One window, with its steps. Refuses `lease_not_found`."""
+        await self.store.read(lambda tx: window(tx, id_))
+        return await self.schedule.lease(id_)
+
+    async def report(self, id_: str) -> WindowReport:
+        """How it ended, and what came back: each engine, up, verified, its memory and seconds (WIN-4)."""
+        lease, steps = await self.store.read(lambda tx: _with_steps(tx, id_))
+        now = self.clock.moment()
+        engines, wrong = self._report(id_)
+        return WindowReport(
+            at=rfc3339(now.at),
+            lease=lease.id,
+            mode=lease.mode,
+            state=lease.state,
+            cause=lease.cause,
+            opened_at=None if lease.activated is None else rfc3339(shown(lease.activated, now)),
+            ended_at=None if lease.ended is None else rfc3339(shown(lease.ended, now)),
+            strikes=lease.strikes,
+            engines=engines,
+            wrong=wrong,
+            steps=steps,
+        )
+
+    def _report(self, id_: str) -> tuple[tuple[BackView, ...], tuple[str, ...]]:
+        """What this host wrote down of its restore; nothing before it was tried."""
+        try:
+            found = self.files.load(f"windows/{id_}/report")
+        except ValueError as error:
+            return (), (f"the report cannot be read: {error}",)
+        rows, wrong = (found or {}).get("engines"), (found or {}).get("wrong")
+        engines = (
+            tuple(_back(row) for row in rows if isinstance(row, Mapping)) if isinstance(rows, list) else ()
+        )
+        return engines, tuple(map(str, wrong)) if isinstance(wrong, list) else ()
+
+
+def bounded(resource: Resource, given: Terms) -> Resource:
+    """The resource as a window takes it: for its cap and no other time, whatever its leases may have."""
+    return replace(resource, ttl_s=given.cap_s, max_s=given.cap_s)
+
+
+def window(tx: Tx, id_: str) -> Lease:
+    """The window of that id. Refuses `lease_not_found`, and `invalid_request` for a lease that is none."""
+    lease = tx.lease(LeaseId(id_))
+    if lease is None:
+        raise LeaseNotFound(lease=id_)
+    if not lease.mode:
+        raise InvalidRequest(
+            what=f"{id_} is a lease on {lease.resource}, and no window.",
+            expected="`hostler window status` lists the windows.",
+            where="window",
+        )
+    return lease
+
+
+def _with_steps(tx: Tx, id_: str) -> tuple[Lease, tuple[StepView, ...]]:
+    lease = window(tx, id_)
+    return lease, steps_of(lease, tx.journal(lease.id))
+
+
+def _back(row: Mapping[str, object]) -> BackView:
+    memory, seconds = row.get("memory"), row.get("seconds")
+    return BackView(
+        engine=str(row.get("engine")),
+        host=str(row.get("host")),
+        up=row.get("up") is True,
+        verified=row.get("verified") is True,
+        why=str(row.get("why") or ""),
+        memory={str(it): size for it, size in memory.items() if isinstance(size, int)}
+        if isinstance(memory, Mapping)
+        else {},
+        seconds=float(seconds) if isinstance(seconds, int | float) else None,
+    )
