@@ -13,7 +13,7 @@ from hostler.interfaces.api.window_endpoints import WINDOWING
 from hostler.interfaces.cli import modes as mode_words
 from hostler.interfaces.cli import windows as window_words
 from hostler.services.elsewhere import Elsewhere
-from hostler.services.keys import GIVEN, INCLUDES
+from hostler.services.keys import GIVEN, INCLUDES, Scope
 from hostler.wire.windows import (
     AbortBody,
     BackView,
@@ -116,7 +116,7 @@ async def test_windows_are_the_operators(box: Room, scope: str) -> None:
                 got = await client.post(path, json=body, headers=KEY)
             else:
                 got = await client.get(path)
-        assert (got.status_code == 200) is (row.scope in INCLUDES[scope]), (row.path, got.text)
+        assert (got.status_code == 200) is (row.scope in INCLUDES[Scope(scope)]), (row.path, got.text)
 
 
 async def test_another_host_owns_the_schedule(box: Room) -> None:
