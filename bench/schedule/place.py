@@ -22,6 +22,7 @@ from typing import Final, TypeVar
 from bench.peers import PROXY_CORE, UP_S, BenchError, free_port, running
 from hostler.adapters.clock import SystemClock
 from hostler.adapters.ids import SystemIds
+from hostler.adapters.state_files import DirectoryStateFiles
 from hostler.adapters.store.sqlite import SqliteStore
 from hostler.bootstrap.scheduling import Means, Scheduling, scheduling
 from hostler.domain.events import Event
@@ -31,6 +32,7 @@ from hostler.domain.values import HostName, Requester, requester
 from hostler.services.cleaning import Cleaner
 from hostler.services.event_queue import EventQueue
 from hostler.services.keys import INCLUDES, Principal, Scope
+from hostler.services.present import Present
 from hostler.services.schedule_needs import Tx
 from hostler.wire.jobs import JobBody, UpdateBody
 from hostler.wire.schedule import LeaseView, ReleaseBody, ReserveBody
@@ -135,12 +137,13 @@ async def head(root: Path, resources: int, *, keeper: bool = True) -> AsyncItera
     queue = EventQueue(store=store, clock=clock, ids=ids)
     parts = scheduling(
         Means(
-            fleet=made,
+            config=Present(fleet=made),
             store=store,
             nodes={},
             clock=clock,
             ids=ids,
             events=_Queued(queue=queue),
+            files=DirectoryStateFiles(root=root),
             redact=lambda text: text,
             bug=_raised,
             note_process=_no_process,

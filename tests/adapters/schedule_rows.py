@@ -74,6 +74,11 @@ def full_lease() -> Lease:
         ended=moment(8),
         plan=tuple(every(step.Step)),
         seq=44,
+        mode="heavy-glm",
+        drain_before_s=600.0,
+        soft=moment(9),
+        closing=True,
+        strikes=("bots-35b came up, asked for by bot/1",),
     )
     unset = [field.name for field in fields(made) if not getattr(made, field.name)]
     assert unset == ["number"], "a new field of Lease: set it above, so that the store is seen to keep it"
