@@ -94,7 +94,7 @@ def every(union: object) -> list[Any]:
 
 
 def _filled(name: str, kind: str) -> object:
-    by_type = {"bool": True, "float": 1.5, "tuple[str, ...]": ("a", "ö"), "str": f"{name} ü"}
+    by_type = {"bool": True, "int": 7, "float": 1.5, "tuple[str, ...]": ("a", "ö"), "str": f"{name} ü"}
     return by_type.get(kind.partition(" |")[0], True)
 
 
