@@ -74,6 +74,11 @@ def full_lease() -> Lease:
         ended=moment(8),
         plan=tuple(every(step.Step)),
         seq=44,
+        mode="heavy-glm",
+        drain_before_s=600.0,
+        soft=moment(9),
+        closing=True,
+        strikes=("bots-35b came up, asked for by bot/1",),
     )
     unset = [field.name for field in fields(made) if not getattr(made, field.name)]
     assert unset == ["number"], "a new field of Lease: set it above, so that the store is seen to keep it"
@@ -89,7 +94,7 @@ def every(union: object) -> list[Any]:
 
 
 def _filled(name: str, kind: str) -> object:
-    by_type = {"bool": True, "float": 1.5, "tuple[str, ...]": ("a", "ö"), "str": f"{name} ü"}
+    by_type = {"bool": True, "int": 7, "float": 1.5, "tuple[str, ...]": ("a", "ö"), "str": f"{name} ü"}
     return by_type.get(kind.partition(" |")[0], True)
 
 

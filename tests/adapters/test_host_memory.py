@@ -67,7 +67,8 @@ def test_a_unified_pool_is_counted_once(tmp_path: Path, metrics: int | None) -> 
     """MEM-1: on a unified AMD box the host's memory is the one pool; VRAM and GTT are not added to it."""
     meminfo(tmp_path, 124, 60)
     card(tmp_path, 0, vram=(1, 0), gtt=(120, 50), metrics=metrics)
-    assert dict(machine(tmp_path).read()) == {"host": Reading(total=124 * GIB, available=60 * GIB)}
+    pool = Reading(total=124 * GIB, available=60 * GIB, pinned=50 * GIB)
+    assert dict(machine(tmp_path).read()) == {"host": pool}
 
 
 def test_what_the_card_may_still_borrow_bounds_the_pool(tmp_path: Path) -> None:
@@ -335,3 +336,9 @@ def test_this_machine_can_be_read() -> None:
     """MEM-1: the default reader reads the machine that it runs on."""
     found = pools.reader(None).read()
     assert 0 < found["host"].available <= found["host"].total
+
+
+def test_what_drivers_hold_is_read_from_a_file_too(tmp_path: Path) -> None:
+    """MEM-1, WIN-3: on the test bed a third line says what GPU drivers hold of the pool."""
+    (tmp_path / "host").write_text("total: 124 GiB\navailable: 30 GiB\ngtt: 86 GiB\n")
+    assert pools.reader(f"files:{tmp_path}").read()["host"].pinned == 86 * GIB

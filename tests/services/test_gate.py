@@ -131,6 +131,7 @@ async def test_why_says_what_a_start_would_be_told(
             "hold",
             "leased",
             "fence",
+            "window",
             "port",
             "topology",
             "memory",
