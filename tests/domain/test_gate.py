@@ -11,8 +11,9 @@ from hostler.domain import gate
 from hostler.domain.engine import State
 from hostler.domain.errors import Kind, Loading, MemoryNow, Refusal
 from hostler.domain.eviction import Cannot, Eviction
+from hostler.domain.fence import FenceUp
 from hostler.domain.fleet import DriverKind, Engine
-from hostler.domain.gate import CHECKS, Allow, Ask, Facts, FenceUp, Live, Result, decide, explain, named
+from hostler.domain.gate import CHECKS, Allow, Ask, Facts, Live, Result, decide, explain, named
 from hostler.domain.hold import HoldRecord, HoldState, HoldView
 from hostler.domain.holding import Holding
 from hostler.domain.memory import Fit
@@ -351,7 +352,7 @@ def test_why_prints_every_check_in_order() -> None:
 def test_why_of_what_runs() -> None:
     """GATE-2: for an engine that runs `why` says so, and skips what is not asked then."""
     rows = explain(ask(), replace(broken("hold"), state=State.READY))
-    assert [row.result.value for row in rows] == ["pass", "pass", *["skipped"] * 9]
+    assert [row.result.value for row in rows] == ["pass", "pass", *["skipped"] * 10]
     assert {row.text for row in rows[1:]} == {"it runs already, as itself"}
     starting = explain(ask(), replace(GOOD, state=State.STARTING))
     assert starting[1].text == "its start is under way"

@@ -15,6 +15,7 @@ from hostler.domain.fleet import (
     Upstream,
     frozen,
 )
+from hostler.domain.mode import Mode
 from hostler.domain.reload import LAUNCH, Change, How, changes, taken_up
 from hostler.domain.values import EngineId, HostName, RouteName
 from tests.fakes.catalog import catalog, entry
@@ -78,10 +79,11 @@ def test_what_only_a_restart_takes_up_keeps_its_value() -> None:
 
 
 def test_every_other_part_is_compared_by_its_names() -> None:
-    """CONF-3: hosts, upstreams, routes, classes, resources and keys are named, with the keys that differ."""
+    """CONF-3: hosts, upstreams, routes, classes, resources, modes and keys are named, and what differs."""
     old = fleet([engine("fast")])
     chat = Route(name=RouteName("chat"), profiles=frozen({"day": Plain(targets=())}))
     raven = Host(name=HostName("raven"))
+    heavy = Mode(name="heavy", hosts=frozen({}))
     full = replace(
         old,
         name="stable",
@@ -90,6 +92,7 @@ def test_every_other_part_is_compared_by_its_names() -> None:
         upstreams=frozen({"cloud": Upstream(name="cloud", url="http://a")}),
         routes=frozen({chat.name: chat}),
         gateway=Gateway(max_body=1),
+        modes=frozen({"heavy": heavy}),
         keys=(Key(name="me", digest=b"1", scopes=frozenset({"infer"})),),
     )
     other = replace(
@@ -97,12 +100,14 @@ def test_every_other_part_is_compared_by_its_names() -> None:
         hosts=frozen({CROW: replace(old.host, groups=frozen({"main": Group(name="main", host=CROW)}))}),
         upstreams=frozen({"cloud": Upstream(name="cloud", url="http://b", key=Secret("hk_hidden"))}),
         routes=frozen({chat.name: replace(chat, active="day")}),
+        modes=frozen({"heavy": replace(heavy, cap_s=60.0)}),
         keys=(Key(name="me", digest=b"2", scopes=frozenset({"admin"})),),
     )
     assert told(old, full) == [
         "added host raven",
         "added upstream cloud",
         "added route chat",
+        "added mode heavy",
         "added key me",
         "changed gateway: max_body",
         "changed fleet.name",
@@ -113,6 +118,7 @@ def test_every_other_part_is_compared_by_its_names() -> None:
         "removed host raven",
         "changed upstream cloud: url, key",
         "changed route chat: active",
+        "changed mode heavy: cap_s",
         "changed key me: digest, scopes",
     ]
     assert "hk_hidden" not in repr(changes(full, other))

@@ -251,10 +251,7 @@ def parts(world: World, kept: Parts | None = None) -> Parts:
     proving = Proving(drivers=engines.drivers, work=completions, clock=world.clock)
     node = LocalNode(
         host=CROW,
-        engines=NodeEngines(
-            engines=engines,
-            proving=proving,
-        ),
+        engines=NodeEngines(engines=engines, proving=proving),
         routes=NodeRoutes(routes=routes, lanes=world.lanes),
         hold=NodeHold(holds=world.holds, writer=keeper, clock=world.clock, events=world.events),
         commands=NodeCommands(commands=commands, webhooks=webhooks),

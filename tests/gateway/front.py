@@ -43,7 +43,8 @@ from tests.fakes.listening import Client, Listening, listening, part, start
 from tests.fakes.raw_upstream import RawUpstream
 from tests.fakes.state_files import MemoryStateFiles
 from tests.gateway.wire import Answer, Target, chat_body, parsed, request
-from tests.interfaces.room import HOST, Machine, engine, lane
+from tests.interfaces.room import Machine
+from tests.interfaces.room_fleet import HOST, engine, lane
 
 
 @dataclass(slots=True)

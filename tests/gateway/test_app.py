@@ -19,7 +19,7 @@ from hostler.services.keys import Keyring, digest_of, keyring
 from tests.fakes.clock import ManualClock
 from tests.gateway.front import Front, a_fleet, a_route, front
 from tests.gateway.wire import Target, chat_body, parsed, request
-from tests.interfaces.room import engine
+from tests.interfaces.room_fleet import engine
 
 FAST = Plain(targets=(EngineTarget(engine=EngineId("fast")),))
 CHAT = a_route("chat", {"p": FAST})

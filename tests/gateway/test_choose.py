@@ -24,7 +24,7 @@ from hostler.domain.fleet import (
 from hostler.domain.values import EngineId
 from tests.gateway.front import Front, a_fleet, a_route, front
 from tests.gateway.wire import Answer, Target, chat_body
-from tests.interfaces.room import engine
+from tests.interfaces.room_fleet import engine
 
 PATH = "/v1/chat/completions"
 VOICE = a_route(

@@ -9,7 +9,7 @@ from hostler.services.keys import digest_of, keyring
 from tests.fakes.clock import ManualClock
 from tests.gateway.front import a_fleet, a_route, front
 from tests.gateway.wire import Target
-from tests.interfaces.room import engine
+from tests.interfaces.room_fleet import engine
 
 FAST = Plain(targets=(EngineTarget(engine=EngineId("fast")),))
 CHAT = a_route(

@@ -21,7 +21,7 @@ from hostler.services.keys import keyring
 from tests.fakes.clock import ManualClock
 from tests.gateway.front import URLS, Front, a_fleet, a_route, front
 from tests.gateway.wire import Answer, Target, chat_body
-from tests.interfaces.room import engine
+from tests.interfaces.room_fleet import engine
 
 RAVEN = HostName("raven")
 KEY = "hk_of_raven_0123"

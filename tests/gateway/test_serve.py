@@ -12,7 +12,7 @@ from hostler.gateway.upstream import Address
 from tests.fakes.raw_upstream import RawUpstream, Wire
 from tests.gateway.front import a_fleet, a_route, front
 from tests.gateway.wire import DONE, JSON, OK, SSE, Heard, Target, chat_body, parsed
-from tests.interfaces.room import engine
+from tests.interfaces.room_fleet import engine
 
 PATH = "/v1/chat/completions"
 FAST = Plain(targets=(EngineTarget(engine=EngineId("fast")),))

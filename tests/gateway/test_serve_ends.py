@@ -12,7 +12,7 @@ from tests.fakes.listening import Client
 from tests.fakes.raw_upstream import Wire, until
 from tests.gateway.front import Front, a_fleet, a_route, front
 from tests.gateway.wire import DONE, JSON, SSE, Heard, Target, chat_body, parsed, request
-from tests.interfaces.room import engine
+from tests.interfaces.room_fleet import engine
 
 PATH = "/v1/chat/completions"
 CHAT = a_route("chat", {"p": Plain(targets=(EngineTarget(engine=EngineId("fast")),))})

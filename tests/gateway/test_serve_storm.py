@@ -11,7 +11,7 @@ from hostler.domain.values import EngineId
 from tests.fakes.raw_upstream import Wire, until
 from tests.gateway.front import Front, a_fleet, a_route, front
 from tests.gateway.wire import PLAIN_CHAT, SSE, Heard, Target, chat_body, request
-from tests.interfaces.room import engine
+from tests.interfaces.room_fleet import engine
 
 TARGETS = (UpstreamTarget(upstream="cloud"), EngineTarget(engine=EngineId("fast")))
 CHAT = a_route("chat", {"p": Plain(targets=TARGETS)}, strategy=Strategy(kind="first_ready"))

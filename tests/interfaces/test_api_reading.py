@@ -13,7 +13,8 @@ from hostler.interfaces.api.endpoints import ENDPOINTS
 from hostler.services.keys import Scope
 from hostler.services.status import STUCK_S
 from tests.fakes.clock import settle
-from tests.interfaces.room import GIB, Room, room
+from tests.interfaces.room import Room, room
+from tests.interfaces.room_fleet import GIB
 
 STATUS = "/v1/hostler/status"
 ENGINES = "/v1/hostler/engines"

@@ -11,6 +11,7 @@ from hostler.domain.engine import State
 from hostler.domain.errors import AlreadyRestored, DeadmanFailed, EngineNotFound, NotLaunchable, StoreFull
 from hostler.domain.fleet import frozen
 from hostler.domain.holding import Holding
+from hostler.domain.mode import Mode, VerifyCommand
 from hostler.domain.step import (
     ArmDeadman,
     DisarmDeadman,
@@ -20,7 +21,7 @@ from hostler.domain.step import (
     SuspendEngine,
     Undo,
 )
-from hostler.domain.values import Priority
+from hostler.domain.values import HostName, Priority
 from tests.fakes.deadmen import FakeDeadmen
 from tests.fakes.node_parts import Parts
 from tests.services.node_conformance import HOST, LEASE, OTHER, LocalRig, Teller, local_rig
@@ -76,9 +77,12 @@ async def undo(tell: Teller, work: Step | Undo, n: int = 1) -> None:
 
 async def test_what_it_is_armed_with(it: Parts, deadmen: FakeDeadmen, tell: Teller) -> None:
     """WIN-1: the node writes its own words for the engines that are named, with budget, need and checks."""
-    checks = [{"on": HOST, "exec": ["check", "db"], "timeout": 9.0}, {"on": "raven", "exec": ["x"]}]
-    later = {"modes": {"heavy": {"verify": checks}}}
-    it.world.lanes.config.fleet = replace(it.world.fleet, later=frozen(later))
+    checks = (
+        VerifyCommand(host=HostName(HOST), argv=("check", "db"), timeout_s=9.0),
+        VerifyCommand(host=HostName("raven"), argv=("x",)),
+    )
+    heavy = Mode(name="heavy", hosts=frozen({}), verify=checks)
+    it.world.lanes.config.fleet = replace(it.world.fleet, modes=frozen({"heavy": heavy}))
     await tell.do(ARM)
     orders = deadmen.orders[0]
     assert (orders.window, orders.mode, orders.cap_s, orders.grace_s) == (LEASE, "heavy", 60.0, 60.0)

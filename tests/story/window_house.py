@@ -59,6 +59,12 @@ async def windows(it: House, *, ended: bool = False) -> list[Json]:
     return found
 
 
+async def deadmen(it: House) -> list[tuple[object, object]]:
+    """The windows that have a deadman on this host, and whether it is alive."""
+    found = json.loads(await it.told("deadman", "status", "--json"))
+    return [(row["window"], row["deadman_alive"]) for row in found["windows"] if row["phase"] != "over"]
+
+
 def hold(it: House) -> Json | None:
     """The hold record that is there."""
     path: Path = it.hold

@@ -63,10 +63,7 @@ def node_of(
     )
     node = LocalNode(
         host=here,
-        engines=NodeEngines(
-            engines=engines,
-            proving=proving,
-        ),
+        engines=NodeEngines(engines=engines, proving=proving),
         routes=NodeRoutes(routes=routes, lanes=engines.lanes),
         hold=NodeHold(holds=holds, writer=hold_writer, clock=clock, events=events),
         commands=NodeCommands(commands=system, webhooks=HttpWebhooks(), hold_path=hold_path),

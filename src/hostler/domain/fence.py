@@ -6,6 +6,7 @@ Decides how long it may be up and when it comes down by itself.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Final
 
 from hostler.domain.errors import InvalidRequest
@@ -87,3 +88,12 @@ def counted(fence: Fence | None, now: Moment) -> Moment:
     then as it was meant to be; seconds left under the fence are `left(deadline, counted(fence, now))`.
     """
     return now if fence is None else now.plus(-under_s(fence, now))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FenceUp:
+    """The deployment fence that is up (LEASE-28). `until` None: its record cannot be read."""
+
+    reason: str
+    by: str
+    until: datetime | None

@@ -17,6 +17,7 @@ from typing import Literal, TypeVar
 from hostler.domain.catalog import NO_CATALOG, Catalog
 from hostler.domain.curation import Curation
 from hostler.domain.mode import Mode
+from hostler.domain.request_class import RequestClass
 from hostler.domain.resource import Resource
 from hostler.domain.values import EngineId, HostName, RouteName, ServingClass
 
@@ -282,15 +283,6 @@ class Route:
     on: tuple[HostName, ...] = ()
     max_body: int | None = None
     silence_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestClass:
-    """How long a request waits for a cold engine, and who is served first (GW-6)."""
-
-    name: str
-    max_wait_s: float
-    rank: int
 
 
 DEFAULT_CLASSES: Mapping[str, RequestClass] = frozen(

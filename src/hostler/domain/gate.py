@@ -30,6 +30,7 @@ from hostler.domain.errors import (
     TopologyRefused,
 )
 from hostler.domain.eviction import Cannot, Eviction
+from hostler.domain.fence import FenceUp
 from hostler.domain.fleet import DriverKind, Engine, frozen
 from hostler.domain.hold import HoldView
 from hostler.domain.hold import refusal as hold_refusal
@@ -63,15 +64,6 @@ class Ask:
     route: str | None = None
     override: ServingClass | None = None
     lease: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FenceUp:
-    """The deployment fence that is up (LEASE-28). `until` None: its record cannot be read."""
-
-    reason: str
-    by: str
-    until: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,8 +23,9 @@ from hostler.domain.errors import (
     TooLarge,
     UpstreamUnreachable,
 )
-from hostler.domain.fleet import Engine, Fleet, RequestClass, Route
+from hostler.domain.fleet import Engine, Fleet, Route
 from hostler.domain.gate import Ask
+from hostler.domain.request_class import RequestClass
 from hostler.domain.route import Table, lookup, nearest
 from hostler.domain.values import Cause, requester, shorten, with_key, with_lease
 from hostler.gateway import body as bodies

@@ -15,8 +15,9 @@ from hostler.domain.engine import State
 from hostler.domain.errors import Leased, NotLaunchable, Refusal
 from hostler.domain.events import Event
 from hostler.domain.eviction import Eviction, Running
+from hostler.domain.fence import FenceUp
 from hostler.domain.fleet import HOST_POOL, DriverKind, frozen
-from hostler.domain.gate import Allow, Ask, Check, Facts, FenceUp, Live
+from hostler.domain.gate import Allow, Ask, Check, Facts, Live
 from hostler.domain.holding import ENGINE, closing
 from hostler.domain.memory import Pools, effective_need, never_fits, pool_of, reserve_of
 from hostler.domain.moment import shown

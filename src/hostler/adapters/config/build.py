@@ -43,7 +43,6 @@ from hostler.domain.fleet import (
     Node,
     Plain,
     Profile,
-    RequestClass,
     Route,
     Secret,
     Strategy,
@@ -54,6 +53,7 @@ from hostler.domain.fleet import (
     UpstreamTarget,
     frozen,
 )
+from hostler.domain.request_class import RequestClass
 from hostler.domain.values import EngineId, HostName, RouteName
 
 LATER = (

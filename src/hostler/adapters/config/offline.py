@@ -114,7 +114,6 @@ class OfflineConfig:
 
 def _counts(fleet: Fleet) -> dict[str, int]:
     resources = fleet.later.get("reservations", {})
-    modes = fleet.later.get("modes", {})
     named = resources.get("resources", {}) if isinstance(resources, Mapping) else {}
     return {
         "hosts": len(fleet.hosts),
@@ -122,6 +121,6 @@ def _counts(fleet: Fleet) -> dict[str, int]:
         "routes": len(fleet.routes),
         "upstreams": len(fleet.upstreams),
         "resources": len(named) if isinstance(named, Mapping) else 0,
-        "modes": len(modes) if isinstance(modes, Mapping) else 0,
+        "modes": len(fleet.modes),
         "keys": len(fleet.keys),
     }
