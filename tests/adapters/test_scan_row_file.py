@@ -112,9 +112,9 @@ def test_a_file_that_changes_meanwhile(tmp_path: Path, monkeypatch: pytest.Monke
     path.write_text("rows: []\n")
     real = row_file.added
 
-    def slow(*args: object, **options: object) -> str:
+    def slow(text: str, each: Row, *, in_config: bool, file: str) -> str:
         path.write_text("rows: [] # a person's\n")
-        return real(*args, **options)  # type: ignore[arg-type]  # what it is called with is handed on
+        return real(text, each, in_config=in_config, file=file)
 
     monkeypatch.setattr(row_file, "added", slow)
     with pytest.raises(RegistryUnusable, match="somebody changed it meanwhile"):
