@@ -368,3 +368,27 @@ def test_this_process_is_no_lease_s() -> None:
     table, group = SystemProcesses(), os.getpgrp()
     assert not table.leads(group, ticks(group) if process_table.read(group) else 0)
     assert os.getpid() not in {it.pid for it in table.family(os.getppid(), ticks(os.getppid()))}
+
+
+async def test_who_leaves_in_the_middle_of_a_spawn(
+    commands: SystemCommands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NODE-3: a step that is called off while its command is being started ends it, and then leaves."""
+    made: list[asyncio.subprocess.Process] = []
+    spawned, go = asyncio.Event(), asyncio.Event()
+    real = asyncio.create_subprocess_exec
+
+    async def slowly(*argv: str, **options: object) -> asyncio.subprocess.Process:
+        made.append(await real(*argv, **options))  # type: ignore[arg-type]  # what it is called with is handed on
+        spawned.set()
+        await go.wait()
+        return made[0]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", slowly)
+    task = asyncio.ensure_future(commands.run(["sleep", "600"], timeout_s=600))
+    await spawned.wait()
+    task.cancel()
+    go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert made[0].returncode == -signal.SIGKILL

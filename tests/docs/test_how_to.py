@@ -31,7 +31,12 @@ def call(command: list[str], folder: Path, **env: str) -> subprocess.CompletedPr
     )
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "yaml")], ids=lambda page: page.stem)
+SEVERAL = ROOT / "docs" / "how-to" / "several-hosts.md"
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page != SEVERAL and blocks(page, "yaml")], ids=lambda page: page.stem
+)
 def test_configs_pass_the_check(page: Path, tmp_path: Path) -> None:
     """HOUSE-6: each config of a how-to passes `hostler config check` without a warning."""
     for text in blocks(page, "yaml"):
@@ -41,6 +46,24 @@ def test_configs_pass_the_check(page: Path, tmp_path: Path) -> None:
         found = call([sys.executable, "-m", "hostler", "config", "check", str(path)], tmp_path)
         assert (found.returncode, found.stderr) == (0, ""), found.stdout
         assert " 0 warnings." in found.stdout
+
+
+@pytest.mark.parametrize("host", ["crow", "raven"])
+def test_the_config_of_several_hosts_is_right_on_each(tmp_path: Path, host: str) -> None:
+    """HOUSE-6, CONF-6: the file of the how-to on several hosts passes the check on each of them, as it is."""
+    (text,) = blocks(SEVERAL, "yaml")
+    for name in re.findall(r"/etc/hostler/([\w./-]+)", text):
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"hk_{file.stem}_0123456789\n", encoding="utf-8")
+        file.chmod(0o600)
+    path = tmp_path / "hostler.yaml"
+    path.write_text(text.replace("/etc/hostler", str(tmp_path)), encoding="utf-8")
+    path.chmod(0o600)
+    check = [sys.executable, "-m", "hostler", "config", "check", str(path)]
+    found = call(check, tmp_path, HOSTLER_HOST=host)
+    assert (found.returncode, found.stderr) == (0, ""), found.stdout
+    assert " 0 warnings." in found.stdout
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import asyncio
 import os
 import shutil
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
@@ -41,7 +41,7 @@ class SystemCommands:
         # A pipe of our own: one of asyncio's would make its end wait for whatever the command leaves running.
         reading, writing = os.pipe()
         try:
-            process = await self._spawn(argv, writing, env or {})
+            process = await _whole(self._spawn(argv, writing, env or {}))
         except BaseException:
             os.close(reading)
             raise
@@ -105,6 +105,18 @@ class _Tail(asyncio.Protocol):
     def text(self) -> str:
         """What was kept, as text."""
         return self.data.decode("utf-8", "replace")
+
+
+async def _whole(
+    spawning: Coroutine[object, object, asyncio.subprocess.Process],
+) -> asyncio.subprocess.Process:
+    """The process of a spawn that is not left half way: who leaves in its middle leaves a command behind."""
+    task = asyncio.ensure_future(spawning)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await _end(await task)
+        raise
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -60,7 +60,8 @@ def _timezone(view: View) -> None:
 
 
 def _address(view: View, path: Path, host: HostKeys) -> None:
-    if host.url is None and len(view.host_names()) > 1:
+    names = view.host_names()
+    if host.url is None and len(names) > 1 and path[1] in names:
         view.error((*path, "url"), "is missing: other hosts reach this one by it", "url: https://HOST:7070")
     if host.url is not None:
         check_url(view, (*path, "url"), host.url, plain=host.allow_plain_http, bare=True)
