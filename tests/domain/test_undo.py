@@ -343,9 +343,17 @@ def test_what_is_not_to_come_back_is_only_let_go() -> None:
 
 
 def test_the_undo_of_a_script_has_a_time_of_its_own() -> None:
-    """MODE-4: and it is told the cap as the script itself is."""
+    """MODE-4, CONF-6: it is told the cap as the script itself is, and known by the same definition."""
     script = RunCommand(
-        host="crow", argv=("win", "open"), undo=("win", "close"), undo_timeout_s=9.0, cap_s=60.0
+        host="crow",
+        argv=("win", "open"),
+        undo=("win", "close"),
+        undo_timeout_s=9.0,
+        cap_s=60.0,
+        definition="box/1",
+        digest="d1",
     )
     undo = inverse(script, UNKNOWN)
-    assert undo == UndoCommand(host="crow", argv=("win", "close"), timeout_s=9.0, cap_s=60.0)
+    assert undo == UndoCommand(
+        host="crow", argv=("win", "close"), timeout_s=9.0, cap_s=60.0, definition="box/1", digest="d1"
+    )

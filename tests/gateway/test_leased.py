@@ -1,6 +1,6 @@
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from hostler.domain.fleet import EngineTarget, Escalating, Escalation, Key, Plain
+from hostler.domain.fleet import EngineTarget, Escalating, Escalation, Key, Plain, Strategy
 from hostler.domain.holding import Holding
 from hostler.domain.values import EngineId
 from hostler.services.keys import digest_of, keyring
@@ -16,9 +16,9 @@ VOICE = a_route(
 CHAT = a_route("chat", {"p": Plain(targets=(EngineTarget(engine=EngineId("large")),))})
 
 
-def leased(it: Front, key: str = "-") -> None:
+def leased(it: Front, key: str = "-", soft: datetime | None = None) -> None:
     until = it.clock.now() + timedelta(hours=2)
-    held = Holding(lease="lease_1", resource="pair", holder="ann", key=key, until=until)
+    held = Holding(lease="lease_1", resource="pair", holder="ann", key=key, until=until, stop_accepting=soft)
     it.gateway.chooser.engines.gate.guard.adopt({"engine large": held})
 
 
@@ -65,6 +65,20 @@ async def test_a_plain_route_falls_back() -> None:
         leased(it)
         answer = await it.chat("chat")
         assert (answer["x-hostler-served-by"], answer["x-hostler-degraded"]) == ("fast", "leased")
+
+
+async def test_a_closing_engine_is_chosen_by_no_new_request() -> None:
+    """WIN-2: past the soft deadline an engine that runs is passed over, and refused where it is alone."""
+    both = Plain(targets=tuple(EngineTarget(engine=EngineId(it)) for it in ("large", "embed")))
+    route = a_route("pool", {"p": both}, strategy=Strategy(kind="first_ready"))
+    async with front(a_fleet(route, CHAT), {"large": Target(), "embed": Target()}) as it:
+        it.up("large", "embed")
+        leased(it, soft=it.clock.now() + timedelta(minutes=1))
+        assert (await it.chat("pool"))["x-hostler-served-by"] == "large"
+        await it.clock.advance(60.0)
+        assert (await it.chat("pool"))["x-hostler-served-by"] == "embed"
+        refused = await it.chat("chat")
+        assert (refused.status, refused.error["code"]) == (503, "window_closing")
 
 
 async def test_the_holders_request_starts_its_engine() -> None:

@@ -285,8 +285,19 @@ async def test_a_fence_comes_down_by_itself() -> None:
 
 
 async def test_what_is_held_survives_a_restart(it: Parts) -> None:
-    """NODE-4: a daemon that was restarted knows what is leased before the schedule has told it."""
+    """NODE-4, WIN-2: a daemon that was restarted knows what is leased, and a window's soft deadline."""
+    now = it.world.clock.moment()
+    rows = it.world.gate.guard.posts.held.items()
+    await it.node.adopt(
+        {
+            name: replace(row, hard=now.plus(90.0), mode="heavy", stop_accepting=now.plus(30.0).at)
+            for name, row in rows
+        }
+    )
     after = it.again()
+    (row,) = set(after.world.gate.guard.posts.held.values())
+    assert (row.hard, row.boot) == (now.plus(90.0), now.boot)
+    assert (row.mode, row.stop_accepting) == ("heavy", now.plus(30.0).at)
     assert after.world.gate.guard.posts.held == it.world.gate.guard.posts.held
     with pytest.raises(Leased):
         await after.routes.switch("chat", "away", BOT)
@@ -330,8 +341,11 @@ async def test_a_full_disk_leaves_it_held(it: Parts) -> None:
 
 async def test_an_end_that_moves_by_a_hair_is_not_written(it: Parts) -> None:
     """LEASE-15: an end that is told anew a millisecond later is not written to the disk again."""
+    hair = timedelta(milliseconds=3)
+    rows = it.world.gate.guard.posts.held.items()
+    await it.node.adopt({name: replace(row, stop_accepting=row.until) for name, row in rows})
     held = {
-        name: replace(row, until=row.until + timedelta(milliseconds=3))
+        name: replace(row, until=row.until + hair, stop_accepting=row.until + hair)
         for name, row in it.world.gate.guard.posts.held.items()
         if row.until is not None
     }

@@ -110,7 +110,6 @@ def _unfit(why: str) -> InvalidRequest:
 
 def operation_to(operation: Operation, now: datetime) -> OperationBody:
     """An operation as it travels."""
-    expires = parse_instant(operation.expires_at)
     return OperationBody(
         id=operation.id,
         lease=operation.lease,
@@ -122,7 +121,8 @@ def operation_to(operation: Operation, now: datetime) -> OperationBody:
         found=None if operation.found is None else plain(operation.found),
         holder=operation.holder,
         reason=operation.reason,
-        expires_in_s=None if expires is None else (expires - now).total_seconds(),
+        expires_in_s=_seconds_to(parse_instant(operation.expires_at), now),
+        stop_accepting_in_s=_seconds_to(parse_instant(operation.stop_accepting_at), now),
     )
 
 
@@ -132,7 +132,6 @@ def operation_from(body: OperationBody, now: datetime, find: Find) -> Operation:
         found = None if body.found is None else found_from_json(body.found)
     except ValueError as error:
         raise _unfit(str(error)) from error
-    ends = None if body.expires_in_s is None else now + timedelta(seconds=body.expires_in_s)
     return Operation(
         id=body.id,
         lease=body.lease,
@@ -143,8 +142,21 @@ def operation_from(body: OperationBody, now: datetime, find: Find) -> Operation:
         found=found,
         holder=body.holder,
         reason=body.reason,
-        expires_at=None if ends is None else rfc3339(ends),
+        expires_at=_told(_after(body.expires_in_s, now)),
+        stop_accepting_at=_told(_after(body.stop_accepting_in_s, now)),
     )
+
+
+def _seconds_to(time: datetime | None, now: datetime) -> float | None:
+    return None if time is None else (time - now).total_seconds()
+
+
+def _after(seconds: float | None, now: datetime) -> datetime | None:
+    return None if seconds is None else now + timedelta(seconds=seconds)
+
+
+def _told(time: datetime | None) -> str | None:
+    return None if time is None else rfc3339(time)
 
 
 # ---------------------------------------------------------------- holdings and the fence
@@ -159,10 +171,10 @@ def held_to(held: Mapping[str, Holding], now: Moment) -> tuple[HeldRow, ...]:
             resource=it.resource,
             holder=it.holder,
             key=it.key,
-            until_in_s=_seconds_to(it.until, now),
+            until_in_s=_seconds_to(it.until, now.at),
             hard_in_s=None if it.hard is None else left(it.hard, now),
             mode=it.mode,
-            stop_accepting_in_s=_seconds_to(it.stop_accepting, now),
+            stop_accepting_in_s=_seconds_to(it.stop_accepting, now.at),
         )
         for thing, it in held.items()
     )
@@ -177,22 +189,14 @@ def held_from(rows: tuple[HeldRow, ...], now: Moment) -> Mapping[str, Holding]:
                 resource=row.resource,
                 holder=row.holder,
                 key=row.key,
-                until=_after(row.until_in_s, now),
+                until=_after(row.until_in_s, now.at),
                 hard=None if row.hard_in_s is None else now.plus(row.hard_in_s),
                 mode=row.mode,
-                stop_accepting=_after(row.stop_accepting_in_s, now),
+                stop_accepting=_after(row.stop_accepting_in_s, now.at),
             )
             for row in rows
         }
     )
-
-
-def _seconds_to(time: datetime | None, now: Moment) -> float | None:
-    return None if time is None else (time - now.at).total_seconds()
-
-
-def _after(seconds: float | None, now: Moment) -> datetime | None:
-    return None if seconds is None else now.at + timedelta(seconds=seconds)
 
 
 def fence_to(fence: Fence | None, now: Moment) -> FenceRow | None:

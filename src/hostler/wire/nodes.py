@@ -53,6 +53,7 @@ class OperationBody:
     holder: Text = ""
     reason: Text = ""
     expires_in_s: float | None = None
+    stop_accepting_in_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
