@@ -61,7 +61,7 @@ async def test_status_is_the_whole_picture(box: Room, user: Shell) -> None:
     assert lines[1] == "hold     held by bench, ends in 42 min (22:47): window"
     assert lines[2].startswith("memory   host: 24.0 GiB of 124 GiB used, 100 GiB available")
     large = next(line for line in lines if line.startswith("large"))
-    assert large.endswith("blocked: box_reserved until 22:47 (in 42 min)")
+    assert large.endswith("blocked: box_reserved until 22:47 (in 42 min); uncurated")
     assert "1 request under way." in lines
     assert "\x1b" not in ended.out
 

@@ -72,9 +72,9 @@ async def test_notes_say_what_is_resident_and_how_a_drain_ends(user: Shell) -> N
     await user.inside("start", "fast")
     await user.inside("drain", "fast")
     lines = (await user.inside("engines")).out.splitlines()
-    assert next(it for it in lines if it.startswith("embed")).endswith("resident; essential")
+    assert next(it for it in lines if it.startswith("embed")).endswith("resident; uncurated; essential")
     fast = next(it for it in lines if it.startswith("fast"))
-    assert fast.endswith("takes nothing new until `hostler resume fast` or `hostler stop fast`")
+    assert "takes nothing new until `hostler resume fast` or `hostler stop fast`" in fast
 
 
 async def test_a_torn_hold_record_is_told_with_its_cure(box: Room, user: Shell) -> None:

@@ -108,13 +108,13 @@ async def test_a_later_import_keeps_what_a_person_knows(tmp_path: Path) -> None:
     path, target = write(tmp_path, GOOD), tmp_path / "hostler.yaml"
     target.write_text(
         "version: 1\nengines:\n"
-        "  a: {memory: {ram: 2 GiB}, entry: a#b, serving_class: windowed, ttl: 5s}\n  z: 3\n"
+        "  a: {memory: {ram: 2 GiB}, entry: qwen3-4b#16k, serving_class: windowed, ttl: 5s}\n  z: 3\n"
     )
     user = shell(tmp_path)
     ended = await user.inside("import", "llama-swap", path, "-o", str(target), "--force")
     assert ended.code == 0
     text = target.read_text()
-    for kept in ("memory: {ram: 2 GiB}", '"a#b"', "serving_class: windowed"):
+    for kept in ("memory: {ram: 2 GiB}", '"qwen3-4b#16k"', "serving_class: windowed"):
         assert kept in text
     assert "ttl" not in text
     assert "unknown" not in text

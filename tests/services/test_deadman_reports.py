@@ -79,14 +79,28 @@ def house() -> House:
 
 
 async def test_the_lease_ends_and_nothing_is_restored_twice(house: House) -> None:
-    """WIN-7, F15: the receipt ends the lease with the cause deadman; of its engines none is touched again."""
+    """WIN-7, F15: the receipt ends the lease with the cause deadman; of its engines none is started again.
+
+    What else brings one up (ENG-2) is put back by us: that is no part of a written restore.
+    """
     await house.take()
     restored(house)
     await look(house, reports_of(house))
     lease = await house.lease()
     assert (lease.state, lease.cause) == (State.EXPIRED, "deadman")
-    assert house.node.log == ["route chat to local on crow", "disarm the deadman of crow"]
+    assert house.node.log == ["resume big", "route chat to local on crow", "disarm the deadman of crow"]
     assert house.node.picture() == house.before
+
+
+async def test_an_engine_that_nothing_else_brings_up_is_not_touched(house: House) -> None:
+    """WIN-7, F15: of an engine without a policy of its own there is nothing left to do."""
+    house.node.world.engines["big"].revival = None
+    await house.take()
+    restored(house)
+    await look(house, reports_of(house))
+    assert house.node.log == ["route chat to local on crow", "disarm the deadman of crow"]
+    notes = {entry.step.kind: (entry.state, entry.note) for entry in await house.journal()}
+    assert notes["suspend"] == (EntryState.UNDONE, "back already (observed)")
 
 
 async def test_the_journal_says_who_did_what(house: House) -> None:
@@ -96,7 +110,7 @@ async def test_the_journal_says_who_did_what(house: House) -> None:
     await look(house, reports_of(house))
     notes = {entry.step.kind: (entry.state, entry.note) for entry in await house.journal()}
     assert notes["hold"] == notes["start"] == (EntryState.UNDONE, "by the deadman")
-    assert notes["suspend"] == (EntryState.UNDONE, "back already (observed)")
+    assert notes["suspend"] == (EntryState.UNDONE, "")
     told = [event for event in await house.told() if event.type == "deadman_restored"]
     assert [event.facts["done"] for event in told] == [list(DONE.done)]
 
