@@ -22,6 +22,7 @@ from hostler.domain.step import (
     Undo,
 )
 from hostler.domain.values import HostName, Priority
+from hostler.services.node_deadman import SECOND_S
 from tests.fakes.deadmen import FakeDeadmen
 from tests.fakes.node_parts import Parts
 from tests.services.node_conformance import HOST, LEASE, OTHER, LocalRig, Teller, local_rig
@@ -85,7 +86,8 @@ async def test_what_it_is_armed_with(it: Parts, deadmen: FakeDeadmen, tell: Tell
     it.world.lanes.config.fleet = replace(it.world.fleet, modes=frozen({"heavy": heavy}))
     await tell.do(ARM)
     orders = deadmen.orders[0]
-    assert (orders.window, orders.mode, orders.cap_s, orders.grace_s) == (LEASE, "heavy", 60.0, 60.0)
+    assert (orders.window, orders.mode) == (LEASE, "heavy")
+    assert (orders.cap_s, orders.grace_s) == (60.0 + SECOND_S, 60.0)
     assert [(each.launch.engine, each.need) for each in orders.start] == [("big", 40 << 30)]
     assert [each.launch.engine for each in orders.end] == ["cold"]
     assert orders.start[0].budget_s == it.world.starting.budget_s(it.world.lane("big"))

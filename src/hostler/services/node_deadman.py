@@ -37,6 +37,8 @@ from hostler.services.receipts import is_undo
 BEAT_S: Final = 5.0
 """How often a restore of the daemon's own says that it goes on: one that hangs is taken over at the cap."""
 LOOK_S: Final = 0.2
+SECOND_S: Final = 5.0
+"""So long after the cap the deadman acts: a daemon that lives ends its window at the cap, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +99,7 @@ class NodeDeadman:
                 window=step.window,
                 mode=step.mode,
                 host=self.host,
-                cap_s=step.cap_s,
+                cap_s=step.cap_s + SECOND_S,
                 end=self._words(step.end),
                 start=self._words(step.bring_back),
                 verify=self._checks(step.mode),
