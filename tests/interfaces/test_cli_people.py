@@ -3,6 +3,7 @@ import json
 import os
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,8 +14,11 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from hostler.domain.engine import State
+from hostler.domain.fleet import frozen
 from hostler.domain.hold import HoldState, HoldView
+from hostler.domain.values import EngineId
 from tests.fakes.clock import settle
+from tests.fakes.reloading import FILE, Disk
 from tests.interfaces.room import Room, room
 from tests.interfaces.terminal import HOSTLER, Shell, served
 from tests.interfaces.test_cli import told
@@ -111,3 +115,22 @@ async def test_no_wire_time_reaches_a_person(box: Room, user: Shell) -> None:
     ):
         ended = await user.run(*words)
         assert not re.search(r"\dT\d\d:\d\d:\d\d", ended.out + ended.err), words
+
+
+async def test_a_reload_is_told_change_by_change(box: Room, user: Shell) -> None:
+    """CONF-3: the dry run and the reload print each difference, its keys, and what follows for what runs."""
+    disk = box.control.reload.source
+    assert isinstance(disk, Disk)
+    assert (await user.inside("reload")).out == f"{FILE} is what is in force already.\n"
+    await user.inside("start", "fast")
+    before = disk.fleet
+    fast = replace(before.engines[EngineId("fast")], model="other", ttl_s=9.0)
+    disk.write(replace(before, engines=frozen({**before.engines, fast.id: fast})))
+    for words, done in ((["reload", "--dry-run"], False), (["reload"], True)):
+        lines = (await user.inside(*words)).out.splitlines()
+        assert [line.split()[:3] for line in lines[1:3]] == [
+            ["changed", "engine", "fast"],
+            ["later", "engine", "fast"],
+        ]
+        assert lines[3].startswith("note: fast runs on as it was started")
+        assert (box.lane("fast").engine.ttl_s == 9.0) is done
