@@ -71,6 +71,7 @@ async def test_without_its_class_a_window_is_refused(fake: House) -> None:
     assert (await fake.row("work"))["state"] == "ready"
 
 
+@pytest.mark.slow
 async def test_at_the_cap_a_turn_in_flight_ends_with_an_error_frame(fake: House) -> None:
     """WIN-2, GW-8: no new turns from the soft deadline on; those under way go on until the cap."""
     modes(fake, "endless", "gap=0.02", drain_before="8s")
@@ -101,6 +102,7 @@ async def test_at_the_cap_a_turn_in_flight_ends_with_an_error_frame(fake: House)
     assert [row["type"] for row in await events(fake, "window_closing")] == ["window_closing"]
 
 
+@pytest.mark.slow
 async def test_a_second_strike_aborts(fake: House) -> None:
     """WIN-6: an engine that comes up against the window is stopped once; the second time the window ends."""
     modes(fake)
@@ -176,6 +178,7 @@ async def test_memory_that_is_missing_opens_nothing(fake: House) -> None:
     assert hold(fake) is None
 
 
+@pytest.mark.slow
 async def test_a_verification_that_fails_keeps_the_hold(fake: House) -> None:
     """WIN-4: a command that does not end with 0 leaves the window stuck and the box held, until it does."""
     mark = fake.root / "database-is-whole"
@@ -209,6 +212,7 @@ async def test_a_command_runs_inside_a_window(fake: House) -> None:
     await standing(fake)
 
 
+@pytest.mark.slow
 async def test_a_tool_evicts_and_restores_by_itself(fake: House) -> None:
     """MODE-4: the script gets the cap and the hold's path; Hostler holds, points routes and verifies."""
     log = fake.root / "tool.log"
@@ -231,6 +235,7 @@ async def test_a_tool_evicts_and_restores_by_itself(fake: House) -> None:
     ]
 
 
+@pytest.mark.slow
 async def test_a_daemon_that_dies_in_an_open_window_ends_nothing(fake: House) -> None:
     """WIN-1: its successor finds the window open and the mode's engine serving, and closes it."""
     modes(fake)
@@ -247,6 +252,7 @@ async def test_a_daemon_that_dies_in_an_open_window_ends_nothing(fake: House) ->
 
 
 @pytest.mark.real
+@pytest.mark.slow
 async def test_a_real_engine_makes_way_for_another(real: House) -> None:
     """MODE-2, WIN-4: a llama-server is evicted for another one, and back as itself afterwards."""
     real.add("work", resident=True, order=2, start_timeout="60s", stop_timeout="10s")
