@@ -86,6 +86,17 @@ async def test_an_intruder_is_stopped_once_with_who_asked() -> None:
         assert len(said.notes) == 2
 
 
+async def test_one_that_is_back_before_the_next_look_counts_again() -> None:
+    """WIN-6: it was stopped and came up between two looks: that is the second coming."""
+    async with guarded() as (it, said):
+        await came_up(it, "bots")
+        await look(it)
+        assert it.state("bots") == "stopped"
+        await came_up(it, "bots")
+        await look(it)
+        assert len(said.notes) == 2
+
+
 async def test_one_that_stays_up_counts_once() -> None:
     """WIN-6: it is one coming, however often it is seen."""
     async with guarded() as (it, said):

@@ -160,11 +160,12 @@ class House:
         await eventually(self.listens, f"the daemon listens:\n{self.words()}")
 
     def listens(self) -> bool:
-        """Whether somebody listens where the daemon should; it must not have ended."""
+        """Whether somebody listens where the daemon should, and commands find it; it must not have ended."""
         assert self.daemon is not None
         assert self.daemon.returncode is None, self.words()
         with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+            heard = probe.connect_ex(("127.0.0.1", self.port)) == 0
+        return heard and (self.state / "daemon.json").exists()
 
     def words(self) -> str:
         """The daemon's last words."""

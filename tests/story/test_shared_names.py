@@ -13,6 +13,7 @@ from tests.story.lease_house import resources
 PLACE = re.compile(r"\{[a-z]+(:path)?\}")
 NAMING = [(it.method, it.path) for it in ENDPOINTS if PLACE.search(it.path)]
 ODD_FILE = re.compile(r"x|x{9,}|passwd|.*job.[12]|.*%2f.*|.*[.]{4}.*|C:.*|(?i:job)_9+.*")
+NODE_KEY = "hk_" + "n" * 40
 ODD = [quote(it, safe="") for it in STRANGE if it]
 ODD += [quote(it, safe="") for it in ODD]
 
@@ -21,9 +22,14 @@ async def test_a_strange_id_is_nobody_s(fake: House) -> None:
     """BG-23, SEC-2: in every call that names something a strange id is 404 or 400, and makes no file."""
     fake.fakes("work")
     resources(fake, box={})
+    fake.top["keys"] = [
+        {"name": "head", "key": f"${{file:{fake.root / 'node.key'}}}", "scope": ["admin", "node"]}
+    ]
+    (fake.root / "node.key").touch(mode=0o600)
+    (fake.root / "node.key").write_text(NODE_KEY)
     await fake.start()
     assert len(NAMING) > 10
-    async with fake.client(authorization=f"Bearer {fake.key}") as client:
+    async with fake.client(authorization=f"Bearer {NODE_KEY}") as client:
         for method, path in NAMING:
             for part in ODD:
                 answer = await client.request(

@@ -85,7 +85,7 @@ class WindowGuard:
         for key, (note, lane) in seen.items():
             if key not in self.known.told:
                 self.known.told.add(key)
-                self.errands.begin(self._answer(window, note, lane))
+                self.errands.begin(self._answer(window, key, note, lane))
 
     def _window(self) -> Holding | None:
         """The window that is open here and guarded: nobody fights a restore, and a script guards its own."""
@@ -139,7 +139,7 @@ class WindowGuard:
 
     # ------------------------------------------------------------ what it costs
 
-    async def _answer(self, window: Holding, note: str, lane: Lane | None) -> None:
+    async def _answer(self, window: Holding, key: str, note: str, lane: Lane | None) -> None:
         """Strike one: an engine of ours is stopped. The second time the schedule aborts the window."""
         if self.strike is None:
             return
@@ -159,3 +159,6 @@ class WindowGuard:
                     message=str(refusal),
                 )
             )
+        else:
+            # It may be up again before the next look, and that is another coming.
+            self.known.told.discard(key)
