@@ -234,6 +234,8 @@ async def test_the_head_itself_is_never_cut_off() -> None:
     """NODE-4: the host that owns the schedule waits for nobody."""
     async with leased() as it:
         it.far_config.fleet = replace(it.far_config.fleet, head=(it.far_config.fleet.here,))
+        (kept,) = it.own.views()
+        assert kept.then == "is put back when it ends: its schedule is here"
         await pass_(it, HARD_S + 60.0)
         assert not up(it)
 

@@ -38,8 +38,12 @@ async def test_a_lease_on_the_other_host(both: Bed) -> None:
     async with raven.client() as client:
         refused = await client.post("/v1/hostler/engines/raven-work/start", json={})
     assert code(refused) == (409, "box_reserved")
-    listed = await crow.told("nodes")
-    assert f"raven: {lease} (raven_box" in listed
+
+    async def listed() -> bool:
+        """The head asks its nodes every few seconds."""
+        return f"raven: {lease} (raven_box" in await crow.told("nodes")
+
+    await eventually(listed, raven.words())
     await crow.told("release", "raven_box")
     assert [await it.said("far") for it in (crow, raven)] == ["I am raven-work."] * 2
     assert not raven.hold.exists()

@@ -173,6 +173,8 @@ class OwnRestore:
         return None if holding.hard is None else holding.hard.plus(self.mind.fenced_s)
 
     def _sentence(self, holding: Holding, now: Moment) -> str:
+        if self.heads_here:
+            return "is put back when it ends: its schedule is here"
         end = self._end(holding)
         if end is None:
             return "is kept until the head is back: it has no hard end that is known here"
