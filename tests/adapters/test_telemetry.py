@@ -57,7 +57,7 @@ def test_lines_are_json_with_their_facts(begin: SetUp) -> None:
     screen = Screen()
     begin(console=screen)
     structlog.get_logger("hostler.gate").warning("refused", engine="large", lease=None)
-    logging.getLogger("a.library").info("listens on %s", "127.0.0.1", extra={"port": 7070})
+    logging.getLogger("libx").info("listens on %s", "127.0.0.1", extra={"port": 7070})
     logging.getLogger("quiet").debug("not told")
     ours, theirs = screen.lines()
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", str(ours.pop("time")))
@@ -72,7 +72,7 @@ def test_lines_are_json_with_their_facts(begin: SetUp) -> None:
     assert theirs == {
         "event": "listens on 127.0.0.1",
         "level": "info",
-        "logger": "a.library",
+        "logger": "libx",
         "port": 7070,
     }
 
