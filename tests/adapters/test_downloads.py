@@ -142,6 +142,13 @@ def test_a_download_goes_on_at_the_next_call(tmp_path: Path, site: Site) -> None
     assert (Path(made.path).read_bytes(), made.outcome) == (BODY, Outcome.DOWNLOADED)
 
 
+def test_a_line_that_drops_after_a_few_bytes_loses_and_doubles_none(tmp_path: Path, site: Site) -> None:
+    """CAT-12: what came before the line dropped counts, however little: the next try begins behind it."""
+    site.cut, site.cuts = 100, 2
+    assert Path(pull(wanted(tmp_path, site.url), silent).path).read_bytes() == BODY
+    assert [asked for _, asked in site.asked] == [None, "bytes=100-", "bytes=200-"]
+
+
 def test_a_server_without_ranges_sends_it_all_again(tmp_path: Path, site: Site) -> None:
     """CAT-12: where the other side cannot begin in the middle, the file is fetched from its beginning."""
     (tmp_path / "models").mkdir()

@@ -159,6 +159,8 @@ class _Fetch:
             return source.total
 
     def _have(self) -> int:
+        # A line that dropped left its last bytes in the buffer.
+        self.part.flush()
         return os.fstat(self.part.fileno()).st_size
 
     def _room(self, source: _Source) -> None:
