@@ -135,11 +135,13 @@ def test_what_is_known_of_an_entry_survives(cases_dir: Path, tmp_path: Path) -> 
     source = files.read([str(case(cases_dir, "LS-06"))])
     target = tmp_path / "hostler.yaml"
     name = "deepseek-v4-flash-256k-turbo"
-    target.write_text(f"version: 1\nengines: {{{name}: {{entry: dsv4#turbo, serving_class: wedge-risk}}}}\n")
+    target.write_text(
+        f"version: 1\nengines: {{{name}: {{entry: qwen3.8-flash-next#262k, serving_class: wedge-risk}}}}\n"
+    )
     earlier = files.earlier(str(target))
     made_again = convert(source, here=files.here, earlier=earlier)
     assert list(files.check(made_again.draft)) == []
-    assert 'entry: "dsv4#turbo"' in made_again.draft.text
+    assert 'entry: "qwen3.8-flash-next#262k"' in made_again.draft.text
     assert "serving_class: wedge-risk" in made_again.draft.text
     (tmp_path / "first").mkdir()
     route = imported(cases_dir, tmp_path / "first", "LS-06").route(name)
