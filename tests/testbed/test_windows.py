@@ -6,8 +6,10 @@ import json
 
 import pytest
 
+from tests.fakes.fake_engine import eventually
 from tests.testbed.bed import Bed
-from tests.testbed.window_bed import as_before, deadmen, hold, modes, opened, standing
+from tests.testbed.telling import lease_is
+from tests.testbed.window_bed import LONG_S, as_before, deadmen, hold, modes, opened, standing
 
 pytestmark = pytest.mark.slow
 
@@ -42,3 +44,25 @@ async def test_standard_to_heavy_and_back_on_both(both: Bed) -> None:
     }
     assert report["wrong"] == []
     assert "the fleet is in standard" in await crow.told("mode")
+
+
+async def test_a_second_strike_on_the_other_host_aborts(both: Bed) -> None:
+    """WIN-6: what comes up against the window on a host that is not the head is stopped, then it ends."""
+    modes(both)
+    await both.start()
+    await standing(both)
+    crow, raven = both.crow, both.raven
+    window = str((await opened(both, "--cap", "5m"))["id"])
+    await raven.run("start", "raven-work", "--lease", window)
+
+    async def struck() -> bool:
+        strikes = json.loads(await crow.told("window", "report", "--json"))["strikes"]
+        assert len(strikes) < 2
+        return [str(it).partition(",")[0] for it in strikes] == ["raven-work came up"]
+
+    await eventually(struck, f"strike one\n{crow.words()}\n{raven.words()}", patience_s=LONG_S)
+    await raven.is_state("raven-work", "stopped")
+    await raven.run("start", "raven-work", "--lease", window)
+    over = await lease_is(crow, window, "cancelled", "stuck", patience_s=LONG_S)
+    assert "aborted: raven-work came up" in str(over["why"]), over
+    await as_before(both)
