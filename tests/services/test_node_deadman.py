@@ -190,7 +190,7 @@ async def test_what_a_dead_daemon_began_is_not_gone_on_with(deadmen: FakeDeadmen
     await tell.do(ARM)
     deadmen.change(LEASE, phase="opening", ours=False)
     with pytest.raises(AlreadyRestored, match="died on the way"):
-        await tell.do(SUSPEND, id_=f"{LEASE}.7.2")
+        await tell.do(SUSPEND)
     await undo(tell, DISARM, 1)
     state = deadmen.state(LEASE)
     assert state is not None
