@@ -356,11 +356,11 @@ async def test_after_its_report_nothing_here_is_the_windows(
     assert it.world.lane("big").state is State.READY
     assert it.world.lane("cold").suspended_by == ()
     await it.node.upkeep()
-    assert it.node.files.guard.posts.held == {"engine big": held, "engine cold": other}
+    assert it.node.files.guard.posts.held.keys() == {"engine big", "engine cold"}
     deadmen.change(LEASE, report=REPORT)
     await tell.rig.wait(it.node.deadman.tick())
     await it.node.upkeep()
-    assert it.node.files.guard.posts.held == {"engine cold": other}
+    assert it.node.files.guard.posts.held.keys() == {"engine cold"}
 
 
 async def test_with_both_dead_it_restores_before_it_begins(

@@ -111,7 +111,7 @@ async def test_a_stranger_on_a_port_is_told_before_the_first_change() -> None:
 
 
 async def test_a_hold_that_could_go_with_a_login_opens_nothing() -> None:
-    """HOLD-2: where the run-time directory ends with the last session a window is refused, with the way out."""
+    """HOLD-2: where the run-time directory ends with the last session a window is refused."""
     async with host() as (it, tell):
         it.keeper.goes = (
             "/run/user/4242 goes when the last session of ada ends: `loginctl enable-linger ada`."

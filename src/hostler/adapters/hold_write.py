@@ -71,7 +71,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldWriter:
-    """Writes the file that `reader` reads, with the permission bits `mode`. `root` is where the machine is."""
+    """Writes the file that `reader` reads, with the permission bits `mode`, on the machine below `root`."""
 
     reader: HoldFile
     mode: int = 0o600
