@@ -114,3 +114,22 @@ async def test_at_every_instant_it_fits_and_is_held(both: Bed) -> None:
         assert there, f"nothing of the mode ran on {host}"
         assert all(it.running <= heavy for it in samples[there[0] : there[-1] + 1])
         assert not samples[-1].held
+
+
+async def test_a_script_on_the_other_host(both: Bed) -> None:
+    """MODE-4, CONF-6: a window of raven alone runs raven's own script there, with its cap; ours verifies."""
+    log = both.root / "tool.log"
+    tool = both.root / "tool.sh"
+    tool.write_text(f'#!/bin/sh\necho "$1 cap=$HOSTLER_CAP_SECONDS $HOSTLER_BOX_RESERVATION_PATH" >> {log}\n')
+    tool.chmod(0o700)
+    command = {verb: {"exec": [str(tool), verb], "timeout": "10s"} for verb in ("open", "close", "status")}
+    modes(both, hosts={"raven": ["raven-work"]}, routes={}, tool=command)
+    await both.start()
+    await standing(both)
+    await opened(both, "--cap", "5m")
+    assert hold(both.raven) is not None
+    assert hold(both.crow) is None
+    await both.crow.told("window", "close")
+    told = ("status cap=", "open cap=300", "close cap=300")
+    assert log.read_text().splitlines() == [f"{it} {both.raven.hold}" for it in told]
+    await as_before(both)
