@@ -93,10 +93,10 @@ def test_loopback_without_keys_is_open_for_use_and_reading() -> None:
 
 
 def test_the_local_key_is_admin_and_closes_nothing() -> None:
-    """API-4: the local key may do all but a node's work, and loopback stays open beside it."""
+    """API-4: the local key may do all but a node's or a peer's work, and loopback stays open beside it."""
     who = ring().check("Bearer hk_local", "admin")
     assert who.name == "local"
-    assert who.rights == frozenset(set(Scope) - {Scope.NODE})
+    assert who.rights == frozenset(set(Scope) - {Scope.NODE, Scope.PEER})
     assert ring().open
 
 
