@@ -132,7 +132,7 @@ class Publishing:
         if body.allow and not body.because.strip():
             raise _no("Nobody says why these nodes need not reach it.", "--because WHY", "because")
         self._known([*body.allow], "allow")
-        who = shorten(f"{by.tag()}: {body.because.strip()}", ALLOWED_TEXT)
+        who = shorten(f"{by.client} (key {by.key}): {body.because.strip()}", ALLOWED_TEXT)
         return replace(
             subject,
             url=subject.url if body.url is None else body.url,

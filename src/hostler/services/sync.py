@@ -184,12 +184,14 @@ class Sync:
         if row.author == known.node:
             verdict = should_sync(row)
             return "ours", "" if verdict.travels else verdict.why
+        if not row.host:
+            return "doubted", "it names no host"
         if row.author not in fleet.peers:
             return "unpaired", f"{row.author} is not under sync.peers"
         shared = self.routes.table.shared.get(row.id)
         if shared is None or shared.author != row.author:
             why = "this config has that name itself" if shared is None else f"{shared.author}'s counts"
-            return "shadowed", why if row.host else "it names no host"
+            return "shadowed", why
         if not shared.reached:
             return "unreached", "it was not reached from here when it was looked at last"
         return "offered", ""
