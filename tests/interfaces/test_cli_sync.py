@@ -129,3 +129,15 @@ async def test_the_exchange_over_the_api(box: Room, three: Trio) -> None:
     async with box.client() as client:
         assert (await client.post(f"{SYNC}/exchange", json=call)).status_code == 403
         assert (await client.get(f"{SYNC}/rows/x")).json()["claims"][0]["author"] == "raven"
+
+
+async def test_a_row_is_nothing_to_warm(box: Room, three: Trio) -> None:
+    """SYNC-6: to acquire a row starts nothing, neither here nor where it is."""
+    config = box.control.config
+    config.fleet = replace(config.fleet, peers=three["crow"].fleet.peers)
+    box.control.routes.retable(config.fleet)
+    await box.control.routes.share([ROW])
+    async with box.client() as client:
+        got = await client.post("/llm/acquire", json={"provider": "x"})
+    assert (got.status_code, got.json()["warmed"]) == (200, None)
+    assert box.driver.started == []

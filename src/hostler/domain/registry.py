@@ -140,10 +140,19 @@ class Registry:
 
         What is believed comes first, then what is not retired, then the last writer's (SYNC-5).
         """
-        found = [row for row in self.rows.values() if row.id == id_]
+        return self._ordered([row for row in self.rows.values() if row.id == id_], homes)
+
+    def every_claim(self, homes: Mapping[str, str] | None = None) -> Mapping[str, tuple[Row, ...]]:
+        """The claims of every id, by id."""
+        grouped: dict[str, list[Row]] = {}
+        for row in self.rows.values():
+            grouped.setdefault(row.id, []).append(row)
+        return frozen({id_: self._ordered(grouped[id_], homes) for id_ in sorted(grouped)})
+
+    def _ordered(self, found: Sequence[Row], homes: Mapping[str, str] | None) -> tuple[Row, ...]:
         trusted = {row.key for row in found if not self.doubt(row, homes)}
-        found.sort(key=lambda row: (row.key in trusted, not row.retired, row.order), reverse=True)
-        return tuple(found)
+        ranked = sorted(found, key=lambda row: (row.key in trusted, not row.retired, row.order), reverse=True)
+        return tuple(ranked)
 
     def row(self, id_: str, homes: Mapping[str, str] | None = None) -> Row | None:
         """The row that counts of that id."""
@@ -265,11 +274,13 @@ class Registry:
         nothing of this machine. An id that this node says itself leads to no peer's row.
         """
         paired = frozenset(peers) - {self.node}
-        found = (self._leads(id_, paired, homes) for id_ in sorted({id_ for _, id_ in self.rows}))
+        found = (self._leads(claims, paired, homes) for claims in self.every_claim(homes).values())
         return tuple(row for row in found if row is not None)
 
-    def _leads(self, id_: str, paired: frozenset[str], homes: Mapping[str, str] | None) -> Row | None:
-        for row in self.claims(id_, homes):
+    def _leads(
+        self, claims: Sequence[Row], paired: frozenset[str], homes: Mapping[str, str] | None
+    ) -> Row | None:
+        for row in claims:
             if row.retired or self.doubt(row, homes):
                 continue
             if row.author == self.node:

@@ -17,6 +17,8 @@ from hostler.services.row_book import RowBook
 from hostler.services.sync_needs import Reacher
 
 EVERY_S: Final = 15.0
+AT_ONCE: Final = 32
+"""Connections that are tried at the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +43,10 @@ class Reaching:
     async def look(self) -> None:
         """One look at all of them; what is as it was changes nothing. Refuses `store_full`."""
         rows = self.rows()
-        found = await asyncio.gather(*(self.reacher.look(row.url) for row in rows))
+        found: list[str] = []
+        for start in range(0, len(rows), AT_ONCE):
+            some = rows[start : start + AT_ONCE]
+            found += await asyncio.gather(*(self.reacher.look(row.url) for row in some))
 
         def how(known: Registry) -> Registry:
             for row, why in zip(rows, found, strict=True):

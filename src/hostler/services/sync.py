@@ -6,7 +6,7 @@ published `services.publishing`'s.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hostler.domain.errors import NotFound, Refusal
@@ -48,7 +48,7 @@ class Sync:
 
     async def run(self) -> None:
         """Follow the config, until cancelled: whom it pairs with, and what it still has of our rows."""
-        fleet = None
+        fleet, known, lefts = None, None, None
         while True:
             if self.book.config.fleet is not fleet:
                 fleet = self.book.config.fleet
@@ -58,7 +58,10 @@ class Sync:
                 except Refusal as refusal:
                     fleet = None
                     self.bug(refusal)
-            self.warn(self.notes())
+            left = tuple(self.peering.line(name).left for name in fleet.peers) if fleet is not None else ()
+            if known is not self.book.registry or left != lefts:
+                known, lefts = self.book.registry, left
+                self.warn(self.notes())
             await self.clock.sleep(TICK_S)
 
     # ------------------------------------------------------------ for nodes
@@ -80,22 +83,24 @@ class Sync:
     async def publish(self, body: PublishBody, by: Requester) -> Published:
         """See `SyncApi.publish`."""
         row, seen = await self.publishing.publish(body, by)
-        return Published(at=rfc3339(self.clock.now()), row=self.view(row), seen=tuple(seen))
+        return Published(
+            at=rfc3339(self.clock.now()), row=self.view(row, self.book.homes()), seen=tuple(seen)
+        )
 
     async def retire(self, id_: str, by: Requester) -> RowView:
         """See `SyncApi.retire`."""
-        return self.view(await self.publishing.retire(id_, by))
+        return self.view(await self.publishing.retire(id_, by), self.book.homes())
 
     async def now(self) -> SyncView:
         """See `SyncApi.now`."""
-        known = self.book.registry
+        known, homes = self.book.registry, self.book.homes()
         rows = sorted(known.rows.values(), key=lambda row: (row.id, row.author))
         return SyncView(
             at=rfc3339(self.clock.now()),
             node=known.node,
             clock=known.clock,
             peers=tuple(self._peer(name) for name in self.book.config.fleet.peers),
-            rows=tuple(map(self.view, rows)),
+            rows=tuple(self.view(row, homes) for row in rows),
             notes=self.notes(),
         )
 
@@ -115,7 +120,7 @@ class Sync:
             travels=verdict is not None and verdict.travels,
             why=f"{verdict.why if verdict is not None else ''}"
             f"{published if verdict is not None and verdict.travels else ''}",
-            claims=tuple(map(self.view, claims)),
+            claims=tuple(self.view(row, homes) for row in claims),
         )
 
     def notes(self) -> tuple[str, ...]:
@@ -137,8 +142,7 @@ class Sync:
         """Ids that several nodes claim, each with a right to."""
         known, homes = self.book.registry, self.book.homes()
         told = []
-        for id_ in sorted({row.id for row in known.rows.values()}):
-            claims = known.claims(id_, homes)
+        for id_, claims in known.every_claim(homes).items():
             alive = [row for row in claims if not row.retired and not known.doubt(row, homes)]
             if len(alive) > 1:
                 authors = ", ".join(row.author for row in alive)
@@ -156,9 +160,9 @@ class Sync:
             waiting=self.peering.waiting(name),
         )
 
-    def view(self, row: Row) -> RowView:
+    def view(self, row: Row, homes: Mapping[str, str]) -> RowView:
         """A row for people."""
-        state, why = self._state(row)
+        state, why = self._state(row, homes)
         return RowView(
             id=row.id,
             url=row.url,
@@ -173,10 +177,10 @@ class Sync:
             allowed=row.allowed,
         )
 
-    def _state(self, row: Row) -> tuple[str, str]:
+    def _state(self, row: Row, homes: Mapping[str, str]) -> tuple[str, str]:
         """How a row stands here, and why."""
         known, fleet = self.book.registry, self.book.config.fleet
-        doubt = known.doubt(row, self.book.homes())
+        doubt = known.doubt(row, homes)
         if row.retired:
             return "retired", f"{row.author} retired it"
         if doubt:
