@@ -119,7 +119,7 @@ def _sorted_out(raws: Iterable[object]) -> tuple[list[Row], list[object], list[s
         try:
             row = row_from(raw)
             if not isinstance(row.local_only, bool):
-                raise ValueError(f"{row.id}: its local_only is neither true nor false")  # noqa: TRY004 - of data
+                raise ValueError(f"{row.id}: its local_only is neither true nor false")  # noqa: TRY004 - one error for all defects
             if row.url and place_of(row.url) is None:
                 raise ValueError(f"{row.id}: its URL cannot be understood")
         except ValueError as error:

@@ -10,6 +10,7 @@ import ctypes
 import ctypes.util
 import ipaddress
 import socket
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,16 +37,8 @@ NOT_OURS: Final = (
 """How the interfaces of containers and virtual machines are named by who makes them."""
 
 
-class _Interface(ctypes.Structure):
-    """struct ifaddrs, as far as it is read."""
-
-
-_Interface._fields_ = [
-    ("next", ctypes.POINTER(_Interface)),
-    ("name", ctypes.c_char_p),
-    ("flags", ctypes.c_uint),
-    ("address", ctypes.c_void_p),
-]
+ENTRY: Final = struct.Struct("@PPIP")
+"""The head of struct ifaddrs: the next entry, a name, flags, and a struct sockaddr."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +59,16 @@ class SystemInterfaces:
 def pairs() -> Iterator[tuple[str, str]]:
     """Each interface's name with each of its addresses; none where the C library does not tell."""
     library = ctypes.CDLL(ctypes.util.find_library("c"), use_errno=True)
-    first = ctypes.POINTER(_Interface)()
+    first = ctypes.c_void_p()
     if library.getifaddrs(ctypes.byref(first)) != 0:
         return
     try:
-        at = first
-        while at:  # type: ignore[truthy-bool]  # a null pointer is false
-            address = _address(at.contents.address)
+        at = first.value
+        while at:
+            at, name, _, place = ENTRY.unpack(ctypes.string_at(at, ENTRY.size))
+            address = _address(place)
             if address is not None:
-                yield at.contents.name.decode("utf-8", "replace"), address
-            at = at.contents.next
+                yield ctypes.string_at(name).decode("utf-8", "replace"), address
     finally:
         library.freeifaddrs(first)
 
