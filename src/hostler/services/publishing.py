@@ -58,9 +58,9 @@ class Publishing:
         row = replace(row, reach=frozen({it.node: it.up for it in seen if it.up is not None}))
         missing = unreached(row, [it.node for it in seen])
         if missing:
-            told = {it.node: "reached" if it.up else it.why for it in seen}
-            first = f"{missing[0]} does not reach {row.url}: {told[missing[0]]}"
-            raise RowUnreached(row=row.id, first=first, nodes=missing, seen=frozen(told))
+            first = next(f"{it.node} does not reach {row.url}: {it.why}" for it in seen if it.node in missing)
+            told = tuple(f"{it.node}: {'reached' if it.up else it.why}" for it in seen)
+            raise RowUnreached(row=row.id, first=first, nodes=missing, seen=told)
         return await self._write(row, "row_published", by), seen
 
     async def retire(self, id_: str, by: Requester) -> Row:

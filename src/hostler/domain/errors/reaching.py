@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hostler.domain.errors.base import Kind, Refusal
@@ -188,7 +187,10 @@ class Internal(Refusal):
 
 @dataclass(eq=False, kw_only=True)
 class RowUnreached(Refusal):
-    """A row is not published while a node that would inherit it does not reach it (SYNC-4)."""
+    """A row is not published while a node that would inherit it does not reach it (SYNC-4).
+
+    `seen` is what each node saw: its name, a colon, and `reached` or why not.
+    """
 
     kind = Kind.CONFLICT
     code = "row_unreached"
@@ -198,4 +200,4 @@ class RowUnreached(Refusal):
     row: str
     first: str
     nodes: tuple[str, ...]
-    seen: Mapping[str, str]
+    seen: tuple[str, ...]

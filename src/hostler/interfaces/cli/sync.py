@@ -169,9 +169,7 @@ def _those(reach: Mapping[str, bool], *, reached: bool) -> str:
     return ", ".join(sorted(node for node, saw in reach.items() if saw is reached)) or "-"
 
 
-def _seen(seen: Mapping[str, str]) -> list[tuple[str, ...]]:
+def _seen(seen: Sequence[str]) -> list[tuple[str, ...]]:
     """What a refusal says of each node."""
-    return [
-        (node, "yes" if why == "reached" else "no", "-" if why == "reached" else why)
-        for node, why in seen.items()
-    ]
+    told = [text.partition(": ") for text in seen]
+    return [(node, "yes", "-") if why == "reached" else (node, "no", why) for node, _, why in told]
