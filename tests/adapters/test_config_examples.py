@@ -105,7 +105,6 @@ def test_later_parts_are_kept_as_plain_data(tmp_path: Path) -> None:
     assert set(fleet.later) >= {
         "reservations",
         "ports",
-        "sync",
         "notices",
         "fleet",
     }

@@ -255,6 +255,24 @@ def test_a_relation_of_an_upstream_is_checked(tmp_path: Path, text: str, expecte
         ("notices: {link: »crow.lan}", "notices.link: expected a URL"),
         ("sync: {peers: {p: {url: »'http://p.lan', key: '${env:K1}'}}}", "sync.peers.p.url: plain http://"),
         ("sync: {peers: {p: {url: 'https://p.lan', key: »abc}}}", "sync.peers.p.key: a secret in clear"),
+        (
+            "sync: {peers: {»local: {url: 'https://p.lan', key: '${env:K1}'}}}",
+            "sync.peers.local: local is a host of this config",
+        ),
+        (
+            (
+                "sync:\n  peers: {p: {url: 'https://p', key: '${env:K1}'},"
+                " q: {url: 'https://q', key: »'${env:K1}'}}"
+            ),
+            "sync.peers.q.key: the same key as that on line 3",
+        ),
+        (
+            (
+                "keys: [{name: a, key: '${env:K1}', scope: [infer]}]\n"
+                "sync: {peers: {p: {url: 'https://p', key: »'${env:K1}'}}}"
+            ),
+            "sync.peers.p.key: the same key as that on line 2",
+        ),
         ("ports: {rows: [{host: »crow, port: 1, service: s}]}", "ports.rows[0].host: there is no host crow"),
         ("ports: {rows: [{host: local, port: 1, service: s}], file: »f}", "ports.file: not both"),
         ("ports: {tables: [{file: f, host: »crow}]}", "ports.tables[0].host: there is no host crow"),

@@ -12,6 +12,7 @@ from typing import cast
 
 import pytest
 
+from hostler.adapters.nodes.lines import Lines
 from hostler.bootstrap.place import check_tls, listen_on
 from hostler.client import Address, AsyncClient
 from hostler.domain.errors import DaemonUnreachable, InvalidConfig, NodeUnreachable
@@ -54,7 +55,7 @@ async def served(root: Path, *, tls: bool) -> AsyncIterator[Served]:
         port = sock.getsockname()[1]
         server = make_server(app, tls=_tls(root) if tls else None)
         serving = asyncio.create_task(server.serve(sockets=[sock]))
-        far.remote = replace(far.remote, transport=None, lines=[], spoken=[])
+        far.remote = replace(far.remote, lines=Lines(), spoken=[])
         url = f"http{'s' if tls else ''}://127.0.0.1:{port}"
         far.as_crow(url=url, allow_plain_http=False)
         try:

@@ -5,6 +5,7 @@ import pytest
 from hostler.domain.doctor import (
     LEAST_FREE,
     Dead,
+    DeadRow,
     Facts,
     Finding,
     Level,
@@ -167,3 +168,13 @@ def test_what_the_daemon_warns_of() -> None:
     """REL-7: the warnings of a daemon that runs are findings too."""
     found = only(replace(WELL, told=("routes.json cannot be read",)))
     assert (found.check, found.what) == ("daemon", "routes.json cannot be read")
+
+
+def test_a_row_that_is_dead() -> None:
+    """SYNC-5: a row that is enabled and answers nobody is an error, with who can retire it."""
+    row = DeadRow(id="big one", author="raven", url="http://10.99.0.2:8101", why="Connection refused")
+    found = only(replace(WELL, rows=(row,)))
+    assert (found.check, found.level) == ("dead row", Level.ERROR)
+    assert "raven shares big one" in found.what
+    assert "retire it on raven" in found.hint
+    assert found.command == "hostler sync explain 'big one'"

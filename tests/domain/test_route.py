@@ -1,4 +1,5 @@
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal
 
 import pytest
@@ -13,14 +14,18 @@ from hostler.domain.fleet import (
     Fleet,
     Host,
     Node,
+    Peer,
     Plain,
     Profile,
     Route,
+    Secret,
     Strategy,
     Target,
+    Upstream,
     UpstreamTarget,
 )
-from hostler.domain.route import build, engines_of, lookup, nearest, order, switched
+from hostler.domain.registry import Row
+from hostler.domain.route import Shared, build, engines_of, lookup, nearest, order, switched, with_rows
 from hostler.domain.values import EngineId, HostName, RouteName
 
 CROW, RAVEN = HostName("crow"), HostName("raven")
@@ -237,3 +242,62 @@ def test_the_engines_of_a_profile() -> None:
     """GW-1: the engines that a profile may lead to are its engine targets, or its fast and large one."""
     assert engines_of(Plain(targets=(SMALL, CLOUD, BIG))) == ("small", "big")
     assert engines_of(Escalating(fast=EngineId("small"), large=EngineId("big"))) == ("small", "big")
+
+
+# ---------------------------------------------------------------- peers' rows
+
+ANNEX = HostName("annex")
+ROW = Row(id="far", url="http://10.99.0.3:8101", host="annex", models=("m", "n"), author="annex", version=1)
+
+
+def paired(*routes: Route) -> Fleet:
+    """The fleet, paired with annex, and with an upstream."""
+    peer = Peer(name=ANNEX, url="http://10.99.0.3:7070", key=Secret("k"))
+    cloud = Upstream(name="cloud", url="https://cloud.example.net")
+    return replace(fleet(*routes), peers={ANNEX: peer}, upstreams={"cloud": cloud})
+
+
+def test_a_peers_row_is_found_by_its_id_and_its_models() -> None:
+    """SYNC-5: a row of a paired node is what its id means, and what its models do where they are free."""
+    table = build(paired(route("chat")), {}, [ROW])
+    found = lookup(table, "far")
+    assert isinstance(found, Shared)
+    assert (found.model, found.host, found.author, found.reached) == ("m", "annex", "annex", True)
+    named = lookup(table, "n")
+    assert isinstance(named, Shared)
+    assert (named.id, named.model) == ("far", "n")
+    bare = with_rows(table, [replace(ROW, models=())])
+    assert bare.shared["far"].model == "far"
+    with pytest.raises(ModelNotFound):
+        lookup(bare, "n")
+
+
+@pytest.mark.parametrize("name", ["chat", "gpt", "small", "draft", "cloud"])
+def test_what_the_config_names_is_never_a_peers(name: str) -> None:
+    """SYNC-5: routes, aliases, engines, hidden ones too, and upstreams come before any peer's row."""
+    fleet_ = paired(route("chat", aliases=("gpt",)))
+    table = build(fleet_, {}, [replace(ROW, id=name, models=("m",)), replace(ROW, id="x", models=(name,))])
+    assert name not in table.shared
+    assert set(table.shared) == {"x"}
+
+
+def test_rows_of_whoever_is_not_paired_mean_nothing() -> None:
+    """SYNC-6: a row of a node that the config does not pair with is not resolved, nor are its models."""
+    table = build(paired(), {}, [replace(ROW, author="owl")])
+    assert table.shared == {}
+    assert build(fleet(), {}, [ROW]).shared == {}
+
+
+def test_a_row_that_is_not_reached_is_resolved_and_not_suggested() -> None:
+    """SYNC-4: a row that this node does not reach is known as such, and no name that helps."""
+    table = build(paired(), {}, [replace(ROW, reach={"crow": False})])
+    found = lookup(table, "far")
+    assert isinstance(found, Shared)
+    assert not found.reached
+    with pytest.raises(ModelNotFound) as refused:
+        lookup(table, "fart")
+    assert "far" not in refused.value.nearest.split()
+    near = with_rows(table, [ROW])
+    with pytest.raises(ModelNotFound) as refused:
+        lookup(near, "fart")
+    assert "Did you mean far?" in refused.value.nearest

@@ -10,6 +10,7 @@ from typing import Self, cast
 import httpx2
 from starlette.applications import Starlette
 
+from hostler.adapters.nodes.lines import Lines
 from hostler.adapters.nodes.remote import RemoteNode
 from hostler.adapters.store.memory import MemoryStore
 from hostler.domain.fleet import Fleet, Host, Node, Secret, frozen
@@ -166,7 +167,7 @@ def far_host(parts: Parts, *actions: Action, api: int = 1, head_api: int = 1) ->
         file="/home/head/hostler.yaml",
         clock=it.clock,
         api=head_api,
-        transport=cast("httpx2.AsyncBaseTransport", cable),
+        lines=Lines(transport=cast("httpx2.AsyncBaseTransport", cable)),
     )
     return FarHost(
         parts=parts,

@@ -171,6 +171,7 @@ URLS = {
     "cloud": "http://cloud.example.net/v1",
     "spare": "http://spare.example.net/base",
     "raven": "http://raven.test:7070",
+    "annex": "http://annex.test:8101/v1 foreign",
 }
 
 

@@ -14,7 +14,7 @@ from hostler.gateway.upstream import (
     UpstreamUnreachable,
     is_forbidden,
 )
-from hostler.gateway.upstream_dial import is_loopback
+from hostler.gateway.upstream_dial import is_loopback, reached
 from tests.fakes.raw_upstream import GET, HELLO, RawUpstream, answering
 
 
@@ -167,3 +167,26 @@ def test_link_local_is_allowed() -> None:
     assert not is_forbidden("169.254.7.8")
     assert not is_forbidden("fe80::1%eth0")
     assert is_forbidden("2002:a9fe:a9fe::1")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0", "::1"])
+async def test_another_nodes_url_never_leads_here(client: Upstream, host: str) -> None:
+    """SYNC-2, SYNC-6: what another node told is not dialled where it means this machine."""
+    address = Address(host=host, port=9, foreign=True)
+    with pytest.raises(UpstreamForbidden, match="this machine"):
+        await client.request(address, GET)
+    assert "this machine" in await reached(address, 1.0)
+
+
+async def test_a_look_sends_nothing(client: Upstream) -> None:
+    """SYNC-4: a look is a connection and no more: nothing is sent, and why there is none is said."""
+    del client
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert await reached(Address(host="127.0.0.1", port=port), 1.0) == ""
+        there, _ = server.accept()
+        with there:
+            assert there.recv(10) == b""
+    assert "refused" in await reached(Address(host="127.0.0.1", port=port), 1.0)
+    assert "looked up" in await reached(Address(host="a" * 70, port=port), 1.0)
+    assert await reached(Address(host="127.0.0.1", port=port), -1.0) == "no connection within -1 s"

@@ -43,7 +43,7 @@ from hostler.services.stopping import Stopping
 from hostler.services.suspensions import Suspensions
 from tests.fakes.clock import ManualClock
 from tests.fakes.driver import FakeDriver
-from tests.fakes.far_nodes import NoNode, NoNodes
+from tests.fakes.far_nodes import NoNode, NoNodes, NoSync
 from tests.fakes.ids import CountingIds
 from tests.fakes.listeners import FakeListeners, watch_of
 from tests.fakes.reloading import reload_in
@@ -266,6 +266,7 @@ def controls(
         care=FakeCare(),
         node=NoNode(),
         nodes=NoNodes(),
+        sync=NoSync(),
         reload=reload_in(engines, routes, ring_, launch=lambda it: lane(it).launch, browsers=browsers),
         ports=watch_of(engines.lanes, FakeListeners()),
     )

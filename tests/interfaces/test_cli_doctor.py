@@ -167,6 +167,35 @@ def test_a_target_that_answers_is_none(box: Box) -> None:
     assert (code, out) == (0, "0 errors, 0 warnings.\n")
 
 
+def test_a_row_at_which_nobody_answers(box: Box, port: int) -> None:
+    """SYNC-5: a row of this node or a paired one that is enabled and dead is an error."""
+    box.config(
+        text="version: 1\n"
+        f"sync: {{peers: {{annex: {{url: 'http://127.0.0.1:1', key: '${{file:{secret(box.folder)}}}'}}}}}}\n"
+    )
+    row = {"url": f"http://255.255.255.255:{port}", "version": 1, "host": "external"}
+    rows = [
+        {**row, "id": "mine", "author": "local"},
+        {**row, "id": "theirs", "author": "annex"},
+        {**row, "id": "over", "author": "annex", "retired": True},
+        {**row, "id": "strange", "author": "owl"},
+    ]
+    (box.state / "sync.json").write_text(json.dumps({"clock": 1, "rows": rows}))
+    assert box.found() == [("dead row", "error"), ("dead row", "error")]
+    assert box.found("--offline") == []
+    _, out = box.doctor()
+    assert "annex shares theirs" in out
+    assert "hostler sync explain mine" in out
+
+
+def secret(folder: Path) -> Path:
+    """A file with a key in it."""
+    file = folder / "pair.key"
+    file.write_text("hk_pair_0123456789")
+    file.chmod(0o600)
+    return file
+
+
 def test_offline_asks_nobody(box: Box) -> None:
     """INTERFACE-3: --offline asks neither a daemon nor a target; without it its warnings come."""
     box.config()

@@ -4,8 +4,8 @@ from datetime import timedelta
 import pytest
 
 from hostler.domain.errors import InvalidConfig, NoKey, WrongScope
-from hostler.domain.fleet import Key
-from hostler.domain.values import rfc3339
+from hostler.domain.fleet import Key, Peer, Secret
+from hostler.domain.values import HostName, rfc3339
 from hostler.services.keys import (
     ANONYMOUS,
     GIVEN,
@@ -93,10 +93,10 @@ def test_loopback_without_keys_is_open_for_use_and_reading() -> None:
 
 
 def test_the_local_key_is_admin_and_closes_nothing() -> None:
-    """API-4: the local key may do all but a node's work, and loopback stays open beside it."""
+    """API-4: the local key may do all but a node's or a peer's work, and loopback stays open beside it."""
     who = ring().check("Bearer hk_local", "admin")
     assert who.name == "local"
-    assert who.rights == frozenset(set(Scope) - {Scope.NODE})
+    assert who.rights == frozenset(set(Scope) - {Scope.NODE, Scope.PEER})
     assert ring().open
 
 
@@ -173,3 +173,17 @@ def test_listening_beyond_loopback_needs_keys(address: str, loopback: bool) -> N
         check_listen(["127.0.0.1:7070", address], ring(), file="hostler.yaml")
     assert refused.value.count == 1
     assert refused.value.problems[0].startswith(f"hostler.yaml: node.listen: {address} is reached from other")
+
+
+def test_the_key_of_a_pair_is_a_peers_and_opens_the_sync_calls_alone() -> None:
+    """SYNC-6, SEC-4: who comes with the key of a pair is that peer, and may do nothing but the sync calls."""
+    peer = Peer(name=HostName("annex"), url="https://annex.lan", key=Secret("hk_pair"))
+    made = keyring(configured=(), kept=(), local=None, clock=ManualClock(), peers=[peer])
+    who = made.check("Bearer hk_pair", Scope.PEER)
+    assert (who.peer, who.rights) == ("annex", frozenset({Scope.PEER}))
+    for scope in set(Scope) - {Scope.PEER}:
+        with pytest.raises(WrongScope):
+            made.check("Bearer hk_pair", scope)
+    assert made.open
+    assert all(Scope.PEER not in INCLUDES[scope] for scope in GIVEN)
+    assert ring().check("Bearer hk_local", Scope.ADMIN).peer == ""

@@ -20,6 +20,7 @@ from tests.fakes.fake_engine import PATIENCE_S, eventually
 from tests.fakes.signals import kill, send
 from tests.story.house import Done, Json, chat
 from tests.testbed.cable import Cable
+from tests.testbed.hub import Hub
 
 PORT: Final = 7070
 KEY: Final = "hk_testbed_operator_0123456789"
@@ -33,7 +34,7 @@ class Box:
 
     name: str
     root: Path
-    cable: Cable
+    cable: Cable | Hub
     around: dict[str, str] = field(default_factory=dict)
     wrap: tuple[str, ...] = ()
     daemon: asyncio.subprocess.Process | None = None

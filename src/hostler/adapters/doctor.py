@@ -19,18 +19,23 @@ from hostler.adapters import hold_path
 from hostler.adapters.config.offline import OfflineConfig
 from hostler.adapters.config.paths import Paths, resolve_paths
 from hostler.adapters.drivers import http_look
+from hostler.adapters.host.interfaces import SystemInterfaces
 from hostler.adapters.models_dir import ModelsDir
 from hostler.adapters.programs import ProgramFiles
+from hostler.adapters.state_files import DirectoryStateFiles
 from hostler.domain.curation import build_problem
-from hostler.domain.doctor import Dead, Facts, Missing, PrivateFile, Revived, WrongBuild
+from hostler.domain.doctor import Dead, DeadRow, Facts, Missing, PrivateFile, Revived, WrongBuild
 from hostler.domain.errors import EngineFailed, InvalidConfig, NoConfig, NotFound, NotLaunchable
 from hostler.domain.fleet import DriverKind, Engine, EngineTarget, Fleet, Node, UpstreamTarget
 from hostler.domain.launching import launch_of
+from hostler.domain.registry import Row
 from hostler.domain.route import build
 from hostler.domain.values import EngineId
+from hostler.services import row_book
 from hostler.services.doctor_parts import Examined
 from hostler.services.needs import Driver
 from hostler.services.ports_parts import PortsParts
+from hostler.services.present import Present
 
 LINGER: Final = "var/lib/systemd/linger"
 MANAGED: Final = "run/systemd/system"
@@ -89,6 +94,7 @@ class BoxDoctor:
             builds=() if fleet is None else asyncio.run(self._builds(fleet, paths)),
             revived=() if fleet is None else asyncio.run(self._revived(fleet, paths)),
             dead=() if fleet is None or offline else asyncio.run(self._dead(fleet)),
+            rows=() if fleet is None or offline else asyncio.run(_dead_rows(fleet, paths)),
             clashes=() if fleet is None else self._clashes(config),
             skews=() if offline else tuple(self.skews()),
             told=() if offline else tuple(self.told()),
@@ -182,6 +188,20 @@ class BoxDoctor:
             return (str(refusal),)
         counted = (it for it in report.verdicts if it.kind.counts and it.kind.value == "collision")
         return tuple(f"{it.host}: {it.text}" for it in counted)
+
+
+async def _dead_rows(fleet: Fleet, paths: Paths) -> tuple[DeadRow, ...]:
+    """Rows of this node and of paired ones at whose URLs nobody answers."""
+    present, files = Present(fleet=fleet), DirectoryStateFiles(root=paths.state_dir)
+    known = row_book.load(str(fleet.here), files).registry
+    rows = [row for row in known.told() if not row.retired]
+    rows += known.resolved(fleet.peers, row_book.homes(present, SystemInterfaces()))
+
+    async def one(row: Row) -> DeadRow | None:
+        dead = await _asked(row.id, row.url)
+        return None if dead is None else DeadRow(id=row.id, author=row.author, url=row.url, why=dead.why)
+
+    return _there(await asyncio.gather(*map(one, rows)))
 
 
 async def _asked(name: str, url: str) -> Dead | None:

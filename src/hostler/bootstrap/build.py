@@ -5,6 +5,7 @@ Decides nothing else. Everything here is built inside the running loop.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import cast
 
@@ -35,8 +36,9 @@ from hostler.bootstrap.place import announcing, is_control, machine_names, retra
 from hostler.bootstrap.ports import taken_ports
 from hostler.bootstrap.reloading import Swapped, reload_of
 from hostler.bootstrap.speech import LoggedEvents
+from hostler.bootstrap.sync import Syncing, sync_of
 from hostler.daemon import Daemon
-from hostler.domain.fleet import Secret
+from hostler.domain.fleet import Secret, frozen
 from hostler.domain.values import EngineId
 from hostler.gateway.app import Gateway
 from hostler.gateway.ask import Means as AskMeans
@@ -88,6 +90,7 @@ def build(ground: Ground) -> Daemon:
         guard=guard,
     )
     nodes = nodes_of(ground, world, engines, table, holds, writer)
+    syncing = sync_of(ground, world, engines.lanes, table)
     status = _status(ground, world, engines, table, requests, holds)
     history = _history(ground, world)
     observer = Observer(meters=world.meters, clock=world.clock, events=world.events)
@@ -114,11 +117,14 @@ def build(ground: Ground) -> Daemon:
         reload=reload,
         door=nodes.door,
         nodes=nodes.listed,
+        sync=syncing.api,
     )
-    return _daemon(ground, world, made, watch, nodes)
+    return _daemon(ground, world, made, watch, nodes, syncing)
 
 
-def _daemon(ground: Ground, world: World, made: Services, watch: Watch, nodes: Nodes) -> Daemon:
+def _daemon(
+    ground: Ground, world: World, made: Services, watch: Watch, nodes: Nodes, syncing: Syncing
+) -> Daemon:
     """The daemon around its services, its gateway in front."""
     control = control_of(ground, world, made)
     gateway = _gateway(ground, world, control, made.observer)
@@ -143,14 +149,25 @@ def _daemon(ground: Ground, world: World, made: Services, watch: Watch, nodes: N
         retract=retracting(ground.paths),
         restore=nodes.node.deadman.begin,
         close=world.upstream.close,
-        beside=nodes.loops,
-        hang_up=nodes.hang_up,
+        beside=frozen({**nodes.loops, **syncing.loops}),
+        hang_up=_hanging_up(nodes, syncing),
         bug=ground.speech.bug,
         version=__version__,
         listen=ground.listen,
         on_exit=ground.fleet.node.on_exit,
         shutdown_s=ground.fleet.node.shutdown_s,
     )
+
+
+def _hanging_up(nodes: Nodes, syncing: Syncing) -> Callable[[], Coroutine[object, object, None]]:
+    """Ends the connections to the nodes of other hosts, and to paired ones."""
+
+    async def hang_up() -> None:
+        await syncing.hang_up()
+        if nodes.hang_up is not None:
+            await nodes.hang_up()
+
+    return hang_up
 
 
 def _history(ground: Ground, world: World) -> History:

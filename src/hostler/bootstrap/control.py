@@ -22,6 +22,7 @@ from hostler.services.reload import Reload
 from hostler.services.requests import Requests
 from hostler.services.routes import Routes
 from hostler.services.status import Status
+from hostler.services.sync_needs import SyncApi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,7 @@ class Services:
     reload: Reload
     door: NodeDoor
     nodes: NodesApi
+    sync: SyncApi
 
 
 def control_of(ground: Ground, world: World, made: Services) -> Control:
@@ -73,4 +75,5 @@ def control_of(ground: Ground, world: World, made: Services) -> Control:
         reload=made.reload,
         node=made.door,
         nodes=made.nodes,
+        sync=made.sync,
     )

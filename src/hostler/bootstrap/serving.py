@@ -108,7 +108,14 @@ def _keyring(fleet: Fleet, paths: Paths, local: str, file: str) -> Keyring:
     """The keys of the config and of keys.json. Refuses `invalid_config` when all could come in."""
     kept = kept_keys(DirectoryStateFiles(root=paths.state_dir))
     node = None if fleet.host.key is None else fleet.host.key.value
-    ring = keyring(configured=fleet.keys, kept=kept, local=local, clock=SystemClock(), node=node)
+    ring = keyring(
+        configured=fleet.keys,
+        kept=kept,
+        local=local,
+        clock=SystemClock(),
+        node=node,
+        peers=fleet.peers.values(),
+    )
     check_listen(fleet.node.listen, ring, file=file)
     return ring
 

@@ -91,5 +91,6 @@ def secrets_of(fleet: Fleet) -> Iterator[str]:
         *(host.key for host in fleet.hosts.values()),
         *(engine.key for engine in fleet.engines.values()),
         *(upstream.key for upstream in fleet.upstreams.values()),
+        *(peer.key for peer in fleet.peers.values()),
     ]
     yield from (key.value for key in keys if key is not None)

@@ -83,6 +83,16 @@ class Dead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeadRow:
+    """A row that is not retired, of this node or a paired one, and nobody answers at its URL (SYNC-5)."""
+
+    id: str
+    author: str
+    url: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What was seen. None stands for what was not looked at, or is not to be had on this machine.
 
@@ -105,6 +115,7 @@ class Facts:
     builds: tuple[WrongBuild, ...] = ()
     revived: tuple[Revived, ...] = ()
     dead: tuple[Dead, ...] = ()
+    rows: tuple[DeadRow, ...] = ()
     clashes: tuple[str, ...] = ()
     skews: tuple[tuple[str, float], ...] = ()
     told: tuple[str, ...] = ()
@@ -118,6 +129,7 @@ def findings(facts: Facts) -> tuple[Finding, ...]:
         *_files(facts),
         *_engines(facts),
         *_targets(facts),
+        *_rows(facts),
         *_others(facts),
     )
 
@@ -235,6 +247,17 @@ def _targets(facts: Facts) -> Iterator[Finding]:
             what=f"Requests would go to {dead.name}, and {dead.url} does not answer: {dead.why}.",
             hint="Start it where it runs, or switch its routes to another profile.",
             command="hostler routes",
+        )
+
+
+def _rows(facts: Facts) -> Iterator[Finding]:
+    for row in facts.rows:
+        yield Finding(
+            check="dead row",
+            level=Level.ERROR,
+            what=f"{row.author} shares {row.id}, and {row.url} does not answer here: {row.why}.",
+            hint=f"Start it where it runs, or retire it on {row.author}: hostler sync retire {row.id}.",
+            command=f"hostler sync explain {shlex.quote(row.id)}",
         )
 
 

@@ -17,7 +17,7 @@ from typing import Literal, TypeVar
 from hostler.domain.catalog import NO_CATALOG, Catalog
 from hostler.domain.curation import Curation
 from hostler.domain.mode import Mode
-from hostler.domain.request_class import RequestClass
+from hostler.domain.request_class import DEFAULT_CLASSES, RequestClass
 from hostler.domain.resource import Resource
 from hostler.domain.values import EngineId, HostName, RouteName, ServingClass
 
@@ -213,6 +213,17 @@ class Upstream:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """A node with a config of its own (SYNC-1). `key` is the pair's: either side presents it to the other."""
+
+    name: HostName
+    url: str
+    key: Secret
+    tls_pin: str | None = None
+    allow_plain_http: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineTarget:
     """A target that is an engine of the fleet."""
 
@@ -285,15 +296,6 @@ class Route:
     silence_s: float | None = None
 
 
-DEFAULT_CLASSES: Mapping[str, RequestClass] = frozen(
-    {
-        "interactive": RequestClass(name="interactive", max_wait_s=10.0, rank=1),
-        "chat": RequestClass(name="chat", max_wait_s=120.0, rank=2),
-        "batch": RequestClass(name="batch", max_wait_s=600.0, rank=3),
-    }
-)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
     """Bounds and texts of the inference gateway."""
@@ -353,7 +355,7 @@ class Fleet:
     """The whole config, checked. `here` is the host that this daemon runs on.
 
     `later` keeps the validated documents of parts that are not built yet (reservations, ports,
-    sync, notices), by their top-level key.
+    notices), by their top-level key.
     """
 
     here: HostName
@@ -373,6 +375,7 @@ class Fleet:
     catalog: Catalog = NO_CATALOG
     uncurated: Literal["allow", "refuse"] = "allow"
     modes: Mapping[str, Mode] = field(default_factory=lambda: frozen({}))
+    peers: Mapping[HostName, Peer] = field(default_factory=lambda: frozen({}))
     ended_kept_s: float = 90 * 86_400.0
     later: Mapping[str, object] = field(default_factory=lambda: frozen({}))
 

@@ -96,6 +96,7 @@ def changes(old: Fleet, new: Fleet) -> tuple[Change, ...]:
         *_named("class", old.classes, new.classes),
         *_named("resource", old.resources, new.resources),
         *_named("mode", old.modes, new.modes),
+        *_named("peer", old.peers, new.peers),
         *_named("catalog entry", old.catalog.entries, new.catalog.entries),
         *_named("key", {key.name: key for key in old.keys}, {key.name: key for key in new.keys}),
         *_rest(old, new),

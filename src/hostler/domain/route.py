@@ -1,6 +1,7 @@
 """Routes: the names clients ask for, and where each leads (GW-1, GW-2).
 
-Decides which route or engine a name means, which profile is active, and the order of its targets.
+Decides which route or engine a name means, which profile is active, and the order of its targets. A name that
+the config has never means a peer's row.
 The table is immutable and swapped as a whole: a request sees one table from its begin to its end.
 """
 
@@ -23,7 +24,24 @@ from hostler.domain.fleet import (
     Target,
     frozen,
 )
+from hostler.domain.registry import Row
 from hostler.domain.values import RouteName, shorten
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """A row of a paired node, as the gateway forwards to it (SYNC-5). `model` is what it is asked for there.
+
+    `reached` False: it was not reached from here when it was looked at last; it is not offered then (SYNC-4).
+    """
+
+    id: str
+    url: str
+    host: str
+    author: str
+    model: str
+    models: tuple[str, ...] = ()
+    reached: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +49,7 @@ class Table:
     """Routes and engines by every name that finds them, and each route's active profile.
 
     `fleet` is the config that it was made of; `largest` the most bytes that a request of any route may have,
-    `intents` each route's patterns, compiled (GW-4).
+    `intents` each route's patterns, compiled (GW-4). `shared` are peers' rows, by every name that finds one.
     """
 
     fleet: Fleet
@@ -41,6 +59,7 @@ class Table:
     active: Mapping[str, str] = field(default_factory=lambda: frozen({}))
     largest: int = 0
     intents: Mapping[str, tuple[re.Pattern[str], ...]] = field(default_factory=lambda: frozen({}))
+    shared: Mapping[str, Shared] = field(default_factory=lambda: frozen({}))
 
     def profile(self, route: Route) -> tuple[str, Profile] | None:
         """The route's active profile and its name; None for a route without one (GW-1)."""
@@ -49,13 +68,18 @@ class Table:
         return None if found is None or name is None else (name, found)
 
 
-def build(fleet: Fleet, kept: Mapping[str, str]) -> Table:
+Found = Route | Engine | Shared
+"""What a model's name may mean."""
+
+
+def build(fleet: Fleet, kept: Mapping[str, str], rows: Sequence[Row] = ()) -> Table:
     """The table of this node. `kept` are the active profiles of routes.json; they win over the config's.
 
-    A kept profile that the config no longer has is not used; a single profile is the active one.
+    A kept profile that the config no longer has is not used; a single profile is the active one. `rows` are
+    those of paired nodes that an id leads to.
     """
     routes = {name: route for name, route in fleet.routes.items() if not route.on or fleet.here in route.on}
-    return Table(
+    table = Table(
         fleet=fleet,
         routes=frozen({str(name): route for name, route in routes.items()}),
         aliases=frozen({alias: name for name, route in routes.items() for alias in route.aliases}),
@@ -77,6 +101,38 @@ def build(fleet: Fleet, kept: Mapping[str, str]) -> Table:
                 if route.escalate is not None
             }
         ),
+    )
+    return with_rows(table, rows)
+
+
+def with_rows(table: Table, rows: Sequence[Row]) -> Table:
+    """The table with these rows of peers, and no others: those of nodes that the config pairs with.
+
+    What the config names itself, be it a route, an alias, an engine or an upstream, is never a peer's.
+    """
+    fleet = table.fleet
+    taken = {*table.routes, *table.aliases, *table.engines, *fleet.upstreams}
+    shared: dict[str, Shared] = {}
+    paired = [row for row in rows if row.author in fleet.peers]
+    for row in paired:
+        if row.id not in taken:
+            shared[row.id] = _shared(row, fleet.here, row.models[0] if row.models else row.id)
+    for row in paired:
+        for model in row.models if row.id in shared else ():
+            if model not in taken:
+                shared.setdefault(model, _shared(row, fleet.here, model))
+    return replace(table, shared=frozen(shared))
+
+
+def _shared(row: Row, here: str, model: str) -> Shared:
+    return Shared(
+        id=row.id,
+        url=row.url,
+        host=row.host,
+        author=row.author,
+        model=model,
+        models=row.models,
+        reached=row.reach.get(here) is not False,
     )
 
 
@@ -100,10 +156,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"There are: {', '.join(shorten(it) for it in names[:8])}{more}."
 
 
-def lookup(table: Table, model: str) -> Route | Engine:
+def lookup(table: Table, model: str) -> Found:
     """The route of that name, else by alias, else the engine of that id (GW-2), each matched exactly.
 
-    Refuses `model_not_found` with the nearest names.
+    What the config does not name may be a peer's row (SYNC-5). Refuses `model_not_found` with the nearest
+    names.
     """
     route = table.routes.get(model)
     if route is None and model in table.aliases:
@@ -113,7 +170,11 @@ def lookup(table: Table, model: str) -> Route | Engine:
     engine = table.engines.get(model)
     if engine is not None:
         return engine
+    shared = table.shared.get(model)
+    if shared is not None:
+        return shared
     known = {*table.routes, *table.aliases, *(e.id for e in table.engines.values() if not e.hidden)}
+    known |= {name for name, it in table.shared.items() if it.reached}
     raise ModelNotFound(model=shorten(model, 256), nearest=nearest(model, known))
 
 

@@ -26,7 +26,7 @@ from hostler.domain.errors import (
 from hostler.domain.fleet import Engine, Fleet, Route
 from hostler.domain.gate import Ask
 from hostler.domain.request_class import RequestClass
-from hostler.domain.route import Table, lookup, nearest
+from hostler.domain.route import Found, Table, lookup, nearest
 from hostler.domain.values import Cause, requester, shorten, with_key, with_lease
 from hostler.gateway import body as bodies
 from hostler.gateway import headers as head_rules
@@ -173,7 +173,7 @@ class Gateway:
         serving.entry.phase = "read"
         return body
 
-    def _may(self, principal: Principal, found: Route | Engine) -> None:
+    def _may(self, principal: Principal, found: Found) -> None:
         """A key with a list of routes may use only these; another is as if it were not there."""
         name = found.name if isinstance(found, Route) else found.id
         if principal.routes is not None and name not in principal.routes:
@@ -239,7 +239,7 @@ class Gateway:
         await serving.answer(200, [(b"content-type", b"application/json")], msgspec.json.encode(found))
 
 
-def _fits(fleet: Fleet, found: Route | Engine, size: int) -> None:
+def _fits(fleet: Fleet, found: Found, size: int) -> None:
     from_route = found.max_body if isinstance(found, Route) else None
     limit = from_route if from_route is not None else fleet.gateway.max_body
     edited = isinstance(found, Route) and (found.escalate is not None or bool(found.patches))
@@ -249,7 +249,7 @@ def _fits(fleet: Fleet, found: Route | Engine, size: int) -> None:
         raise _too_large(limit, found)
 
 
-def _class(fleet: Fleet, known: Known, principal: Principal, found: Route | Engine) -> RequestClass:
+def _class(fleet: Fleet, known: Known, principal: Principal, found: Found) -> RequestClass:
     """Whose wait for a cold engine counts: the header's class, the key's, the route's (GW-6)."""
     named = known.text(CLASS)
     if named is not None:
@@ -268,8 +268,8 @@ def _class(fleet: Fleet, known: Known, principal: Principal, found: Route | Engi
 
 def named(table: Table, names: tuple[str, ...]) -> str:
     """The first of `names` that there is, else the first."""
-    found = (name for name in names if name in table.routes or name in table.aliases or name in table.engines)
-    return next(found, names[0])
+    known = (table.routes, table.aliases, table.engines, table.shared)
+    return next((name for name in names if any(name in it for it in known)), names[0])
 
 
 def _streams(body: bytes) -> bool:
@@ -302,6 +302,6 @@ def _invalid(error: bodies.BodyError) -> Refusal:
     )
 
 
-def _too_large(limit: int, found: Route | Engine) -> Refusal:
+def _too_large(limit: int, found: Found) -> Refusal:
     name = found.name if isinstance(found, Route) else found.id
     return TooLarge(what=f"request body for {name}", limit=limit, setting=f"routes.{name}.max_body")

@@ -14,7 +14,14 @@ from urllib.parse import quote
 
 from hostler.domain import escalation, route
 from hostler.domain.engine import State
-from hostler.domain.errors import EngineNotFound, Loop, ModelNotFound, NodeUnreachable, Refusal
+from hostler.domain.errors import (
+    EngineNotFound,
+    Loop,
+    ModelNotFound,
+    NodeUnreachable,
+    Refusal,
+    UpstreamUnreachable,
+)
 from hostler.domain.escalation import Can, Said
 from hostler.domain.fleet import (
     Engine,
@@ -28,7 +35,7 @@ from hostler.domain.fleet import (
     UpstreamTarget,
 )
 from hostler.domain.gate import Ask
-from hostler.domain.route import Table
+from hostler.domain.route import Found, Shared, Table
 from hostler.domain.values import Cause, EngineId, Requester, escape_controls
 from hostler.gateway import body as bodies
 from hostler.gateway import edit, headers
@@ -44,6 +51,8 @@ from hostler.services.needs import Clock
 CLASS: Final = b"x-hostler-class"
 PEER_S: Final = 10.0
 """How much longer than a cold start may take its host's gateway is waited for: it says then why not."""
+LOOK_S: Final = 15
+"""Seconds after which a peer's row that was not reached is looked at again."""
 MESSAGES: Final = 64
 """The latest messages that escalation looks at; `lookback` is at most this."""
 Fields = list[tuple[bytes, bytes]]
@@ -124,8 +133,10 @@ class Chooser:
     backoff: Backoff
     clock: Clock
 
-    def choose(self, found: Route | Engine, asked: Asked) -> Choice:
+    def choose(self, found: Found, asked: Asked) -> Choice:
         """The attempts for a request whose model means `found`. Refuses where nothing can be tried."""
+        if isinstance(found, Shared):
+            return Choice(route=found.id, attempts=[lambda: self._shared(found, asked)])
         if isinstance(found, Engine):
             return Choice(route=found.id, attempts=[lambda: self._engine(found.id, asked, None)])
         active = asked.table.profile(found)
@@ -297,6 +308,26 @@ class Chooser:
             ),
             body=self._body(asked, target.model or asked.model, found, upstream.name),
             silence_s=_silence(asked, found),
+        )
+
+    def _shared(self, row: Shared, asked: Asked) -> Attempt:
+        """A row of a paired node: asked as an upstream is, with no key and never on this machine (SYNC-6).
+
+        Refuses `loop` for what a gateway sent here already, and `upstream_unreachable` at once for a row that
+        was not reached when it was looked at last (SYNC-5).
+        """
+        if asked.hop >= headers.MAX_HOPS:
+            raise Loop
+        if not row.reached:
+            why = f"{row.author} says that it is at {row.url}, and it was not reached from here"
+            raise UpstreamUnreachable(target=row.id, why=why, retry_after=LOOK_S)
+        return Attempt(
+            name=row.id,
+            address=self.places.foreign(row.url),
+            target=self.places.below(row.url, asked.path),
+            headers=headers.to_upstream(asked.headers, hop=asked.hop + 1),
+            body=self._body(asked, row.model, None, row.id),
+            silence_s=_silence(asked, None),
         )
 
     def _body(self, asked: Asked, model: str, found: Route | None, target: str) -> bytes:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hostler.domain.errors import ModelNotFound
 from hostler.domain.fleet import Engine, Escalating, Plain, Route, UpstreamTarget
-from hostler.domain.route import Table, engines_of, lookup, nearest
+from hostler.domain.route import Found, Shared, Table, engines_of, lookup, nearest
 from hostler.domain.values import EngineId, shorten
 from hostler.services.lanes import Lanes
 
@@ -19,23 +19,34 @@ class Models:
     created: int
 
     def all(self, table: Table, allowed: frozenset[str] | None) -> dict[str, object]:
-        """Every route, and every engine that is not hidden and has no route of its own name."""
+        """Every route, every engine that is not hidden and has no route of its own name, and peers' rows."""
         rows = [self._route(table, route) for route in table.routes.values()]
         rows += [
             self._engine(engine)
             for engine in table.engines.values()
             if not engine.hidden and engine.id not in table.routes and engine.id not in table.aliases
         ]
+        rows += [self._peers(it) for name, it in table.shared.items() if name == it.id and it.reached]
         shown = [row for row in rows if allowed is None or row["id"] in allowed]
         return {"object": "list", "data": shown}
 
     def one(self, table: Table, name: str, allowed: frozenset[str] | None) -> dict[str, object]:
         """The model of that name. Refuses `model_not_found`, for one that the key may not use too."""
         found = lookup(table, name)
-        row = self._route(table, found) if isinstance(found, Route) else self._engine(found)
+        row = self._found(table, found)
         if allowed is not None and row["id"] not in allowed:
             raise ModelNotFound(model=shorten(name, 256), nearest=nearest(name, allowed))
         return row
+
+    def _found(self, table: Table, found: Found) -> dict[str, object]:
+        if isinstance(found, Route):
+            return self._route(table, found)
+        return self._peers(found) if isinstance(found, Shared) else self._engine(found)
+
+    def _peers(self, shared: Shared) -> dict[str, object]:
+        """A row of a paired node: how it stands is that node's affair."""
+        row = self._row(shared.id, state="remote", host=shared.host, context=None)
+        return {**row, "aliases": [it for it in shared.models if it != shared.id], "author": shared.author}
 
     def _row(self, name: str, *, state: str, host: str, context: int | None) -> dict[str, object]:
         return {

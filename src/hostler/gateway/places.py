@@ -45,9 +45,20 @@ class Places:
             found = self.known[f"{url} {pin}"] = replace(_address(url), tls=context_for(pin))
         return found
 
+    def foreign(self, url: str) -> Address:
+        """Where a URL leads that another node told: never to this machine, whatever its name is (SYNC-6)."""
+        found = self.known.get(f"{url} foreign")
+        if found is None:
+            found = self.known[f"{url} foreign"] = replace(_address(url), foreign=True)
+        return found
+
     def path(self, upstream: Upstream, asked: str) -> bytes:
-        """The path below the upstream's base: a base of `…/v1` takes the place of `/v1`."""
-        base = urlsplit(upstream.url).path.rstrip("/")
+        """The path below the upstream's base."""
+        return self.below(upstream.url, asked)
+
+    def below(self, url: str, asked: str) -> bytes:
+        """The path below a base: one of `…/v1` takes the place of `/v1`."""
+        base = urlsplit(url).path.rstrip("/")
         if base.endswith("/v1") and asked.startswith("/v1/"):
             return (base + asked.removeprefix("/v1")).encode("latin-1")
         return (base + asked).encode("latin-1")

@@ -15,7 +15,7 @@ import ssl
 from collections.abc import Callable
 from typing import cast
 
-from hostler.domain.addresses import is_metadata
+from hostler.domain.addresses import is_link_local, is_metadata, is_this_machine
 from hostler.gateway.upstream_link import Link
 from hostler.gateway.upstream_wire import Address, UpstreamForbidden, UpstreamUnreachable
 
@@ -64,6 +64,22 @@ async def dial(address: Address, make: Callable[[], Link], connect_s: float = CO
         raise UpstreamUnreachable(address, "the host name cannot be looked up") from None
     except OSError as error:
         raise UpstreamUnreachable(address, _reason(error)) from None
+
+
+async def reached(address: Address, connect_s: float) -> str:
+    """Empty when somebody takes a connection there, else why not. Nothing is sent. Never raises."""
+    try:
+        sock = await _connected(address, connect_s)
+    except UpstreamForbidden as error:
+        return error.reason
+    except TimeoutError:
+        return f"no connection within {connect_s:g} s"
+    except UnicodeError:
+        return "the host name cannot be looked up"
+    except OSError as error:
+        return _reason(error)
+    sock.close()
+    return ""
 
 
 def _reason(error: OSError) -> str:
@@ -130,6 +146,8 @@ async def _resolve(address: Address) -> list[Info]:
     found = _numeric(address) or await _looked_up(address)
     if any(is_forbidden(where[0]) for _, where in found):
         raise UpstreamForbidden(address, "a cloud's metadata service is never an upstream")
+    if address.foreign and any(is_this_machine(where[0]) or is_link_local(where[0]) for _, where in found):
+        raise UpstreamForbidden(address, "another node's URL never leads to this machine")
     return found
 
 

@@ -42,6 +42,8 @@ class Address:
     unix: str | None = None
     tls: ssl.SSLContext | None = field(default=None, repr=False)
     name: str | None = None
+    foreign: bool = False
+    """Another node told it: it never leads to this machine, whatever its name means here (SYNC-6)."""
     authority: bytes = field(init=False, repr=False, compare=False, default=b"")
 
     def __str__(self) -> str:

@@ -29,6 +29,7 @@ from hostler.services.schedule_api import (
     WindowsApi,
 )
 from hostler.services.status import Status
+from hostler.services.sync_needs import SyncApi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,5 +55,6 @@ class Control:
     care: CareApi
     node: NodeApi
     nodes: NodesApi
+    sync: SyncApi
     reload: Reload
     ports: PortWatch

@@ -16,20 +16,22 @@ from enum import StrEnum
 from typing import Final
 
 from hostler.domain.errors import InvalidConfig, NoKey, WrongScope
-from hostler.domain.fleet import Key, frozen
+from hostler.domain.fleet import Key, Peer, frozen
 from hostler.services.needs import Clock
 
 LOCAL_NAME: Final = "local"
 """The name of the key in `local.key`."""
 NODE_NAME: Final = "node"
 """The name of `hosts.<name>.key`, with which other nodes come."""
+PEER_NAME: Final = "peer:"
+"""What begins the name of `sync.peers.<name>.key`: no other key has a colon in its name."""
 ANONYMOUS_NAME: Final = "-"
 MAX_KEY: Final = 512
 """Characters of a key: ours have 46, and what is longer is not hashed at all."""
 
 
 class Scope(StrEnum):
-    """What a key is given, and what an endpoint asks for. The last three are asked for only."""
+    """What a key is given, and what an endpoint asks for. The last four are asked for only."""
 
     INFER = "infer"
     SCHEDULE_READ = "schedule:read"
@@ -39,6 +41,8 @@ class Scope(StrEnum):
     ADMIN = "admin"
     NODE = "node"
     BOARD = "board"
+    PEER = "peer"
+    """What a paired node does with the key of the pair: the sync calls, and nothing else (SYNC-6)."""
     MODELS = "models"
     """Which models there are."""
     STATUS = "status"
@@ -47,7 +51,7 @@ class Scope(StrEnum):
     """Log lines, requests under way and captures: they may hold what others wrote."""
 
 
-GIVEN: Final = frozenset(set(Scope) - {Scope.MODELS, Scope.STATUS, Scope.LOGS})
+GIVEN: Final = frozenset(set(Scope) - {Scope.PEER, Scope.MODELS, Scope.STATUS, Scope.LOGS})
 """The scopes that a key may be given."""
 
 _READING: Final = frozenset({Scope.BOARD, Scope.MODELS, Scope.STATUS, Scope.SCHEDULE_READ})
@@ -60,8 +64,9 @@ INCLUDES: Final[Mapping[Scope, frozenset[Scope]]] = frozen(
         Scope.SCHEDULE_WRITE: _READING | {Scope.SCHEDULE_WRITE},
         Scope.ENGINES: _READING | {Scope.ENGINES, Scope.LOGS},
         Scope.OPERATOR: _READING | {Scope.SCHEDULE_WRITE, Scope.OPERATOR, Scope.LOGS},
-        Scope.ADMIN: frozenset(set(Scope) - {Scope.NODE}),
+        Scope.ADMIN: frozenset(set(Scope) - {Scope.NODE, Scope.PEER}),
         Scope.NODE: frozenset({Scope.NODE}),
+        Scope.PEER: frozenset({Scope.PEER}),
         Scope.MODELS: frozenset({Scope.MODELS}),
         Scope.STATUS: frozenset({Scope.STATUS}),
         Scope.LOGS: frozenset({Scope.LOGS}),
@@ -83,6 +88,11 @@ class Principal:
     request_class: str | None = None
     per_minute: int | None = None
     concurrent: int | None = None
+
+    @property
+    def peer(self) -> str:
+        """The paired node whose key it is; empty for everybody else."""
+        return self.name.removeprefix(PEER_NAME) if self.name.startswith(PEER_NAME) else ""
 
     def may(self, scope: str) -> bool:
         """Whether it has that right; False for a scope that there is not."""
@@ -172,12 +182,13 @@ def keyring(
     local: str | None,
     clock: Clock,
     node: str | None = None,
+    peers: Iterable[Peer] = (),
 ) -> Keyring:
     """The keyring of a daemon. `kept` are those of keys.json, None when that file cannot be read.
 
     What cannot be read is not "no keys": nothing is open then (fail closed). The local key opens
-    nothing and closes nothing: it is there from the first start. Nor does `node`, this host's own key, by
-    which other nodes come in (NODE-2).
+    nothing and closes nothing: it is there from the first start. Nor do `node`, this host's own key, by
+    which other nodes come in (NODE-2), and the keys of `peers`, each that of one pair (SYNC-1).
     """
     given = [*configured, *(kept or ())]
     every = list(given)
@@ -185,6 +196,12 @@ def keyring(
         every.append(Key(name=LOCAL_NAME, digest=digest_of(local), scopes=frozenset({Scope.ADMIN.value})))
     if node is not None:
         every.append(Key(name=NODE_NAME, digest=digest_of(node), scopes=frozenset({Scope.NODE.value})))
+    every += [
+        Key(
+            name=f"{PEER_NAME}{it.name}", digest=digest_of(it.key.value), scopes=frozenset({Scope.PEER.value})
+        )
+        for it in peers
+    ]
     known = frozen({key.digest: _known(key) for key in every})
     return Keyring(keys=known, open=kept is not None and not given, clock=clock)
 

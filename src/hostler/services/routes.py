@@ -8,14 +8,15 @@ config's first values are used.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hostler.domain.errors import StoreFull
 from hostler.domain.events import Event
 from hostler.domain.fleet import Fleet, frozen
 from hostler.domain.holding import ROUTE
-from hostler.domain.route import Table, build, switched
+from hostler.domain.registry import Row
+from hostler.domain.route import Table, build, switched, with_rows
 from hostler.domain.values import Requester
 from hostler.services.guard import Guard
 from hostler.services.lanes import heard
@@ -26,11 +27,15 @@ FILE = "routes"
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Current:
-    """The one reference that is swapped. `kept` are the profiles that somebody switched to, by route."""
+    """The one reference that is swapped. `kept` are the profiles that somebody switched to, by route.
+
+    `rows` are peers' rows that an id leads to.
+    """
 
     table: Table
     kept: Mapping[str, str] = field(default_factory=lambda: frozen({}))
     broken: str | None = None
+    rows: Sequence[Row] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +61,17 @@ class Routes:
 
     def retable(self, fleet: Fleet) -> None:
         """The routes of another config, with what was switched (CONF-3). To be called under `lock`."""
-        self.current.table = build(fleet, self.current.kept)
+        self.current.table = build(fleet, self.current.kept, self.current.rows)
+
+    async def share(self, rows: Sequence[Row]) -> None:
+        """From here on these rows of peers are resolved, and no others (SYNC-5)."""
+        async with self.lock:
+            self.begin(rows)
+
+    def begin(self, rows: Sequence[Row]) -> None:
+        """As `share`, before anybody asks anything."""
+        self.current.rows = rows
+        self.current.table = with_rows(self.current.table, rows)
 
     def active(self, name: str) -> str | None:
         """The active profile of a route; None when it has none."""

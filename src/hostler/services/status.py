@@ -70,6 +70,7 @@ class Vitals:
     warnings: tuple[str, ...] = ()
     leases: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
     config: tuple[str, ...] = ()
 
 
@@ -285,7 +286,8 @@ class Status:
             for lane in self.lanes.by_id.values()
             if UNREADABLE in lane.suspended_by
         ]
-        return (*self.vitals.config, *self.vitals.warnings, *self.vitals.leases, *self.vitals.nodes, *told)
+        known = self.vitals
+        return (*known.config, *known.warnings, *known.leases, *known.nodes, *known.rows, *told)
 
     def daemon(self) -> DaemonStatus:
         """The daemon's own facts and warnings."""

@@ -41,6 +41,7 @@ from hostler.domain.fleet import (
     Key,
     Link,
     Node,
+    Peer,
     Plain,
     Profile,
     Route,
@@ -62,7 +63,6 @@ LATER = (
     "store",
     "reservations",
     "ports",
-    "sync",
     "notices",
 )
 """Keys of parts that read them for themselves: kept as plain data, seconds and bytes (`Fleet.later`)."""
@@ -106,6 +106,7 @@ def build(document: Document, here: str, secrets: Mapping[Path, Secret], catalog
         catalog=catalog,
         uncurated=document.policy.uncurated,
         modes=modes_of(document),
+        peers=frozen(_peers(document)),
         ended_kept_s=document.fleet.retention.ended,
         later=frozen({key: deep_frozen(value) for key, value in whole.items()}),
     )
@@ -283,6 +284,19 @@ def _upstreams(document: Document) -> dict[str, Upstream]:
             on=tuple(HostName(host) for host in each.on),
         )
         for name, each in document.upstreams.items()
+    }
+
+
+def _peers(document: Document) -> dict[HostName, Peer]:
+    return {
+        HostName(name): Peer(
+            name=HostName(name),
+            url=each.url,
+            key=each.key,
+            tls_pin=each.tls_pin,
+            allow_plain_http=each.allow_plain_http,
+        )
+        for name, each in document.sync.peers.items()
     }
 
 

@@ -17,8 +17,7 @@ def check_access(view: View) -> None:
     """Everything about who may do what and who is told."""
     _secrets(view)
     _keys(view)
-    for name, peer in view.doc.sync.peers.items():
-        check_url(view, ("sync", "peers", name, "url"), peer.url, plain=False, bare=True)
+    _peers(view)
     _notices(view)
 
 
@@ -64,6 +63,24 @@ def _keys(view: View) -> None:
             view.refer((*path, "routes", index), "route", route, routes)
         if key.request_class is not None:
             view.refer((*path, "class"), "class", key.request_class, class_names(view))
+
+
+def _peers(view: View) -> None:
+    """Each has a name that is no host's here, and a key of its own: it tells who calls (SYNC-1)."""
+    values: dict[str, Path] = {}
+    for number, key in enumerate(view.doc.keys):
+        values.setdefault(key.key.value, (*view.index(("keys",), number), "key"))
+    for name, host in (view.doc.hosts or {}).items():
+        if host.key is not None:
+            values.setdefault(host.key.value, ("hosts", name, "key"))
+    for name, peer in view.doc.sync.peers.items():
+        path: Path = ("sync", "peers", name)
+        check_url(view, (*path, "url"), peer.url, plain=peer.allow_plain_http, bare=True)
+        if name in view.host_names():
+            view.error(path, f"{name} is a host of this config, and no peer of it", at_key=True)
+        if peer.key.value in values:
+            view.error((*path, "key"), f"is the same key as that on {view.line(values[peer.key.value])}")
+        values.setdefault(peer.key.value, (*path, "key"))
 
 
 def _notices(view: View) -> None:

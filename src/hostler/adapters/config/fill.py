@@ -15,7 +15,7 @@ from hostler.adapters.config.schema.hosts import HostKeys
 from hostler.adapters.config.schema.node import NodeKeys
 from hostler.adapters.config.schema.reservations import ExecAction, ResourceKeys
 from hostler.adapters.config.schema.routes import ClassKeys, RouteKeys
-from hostler.domain.fleet import DEFAULT_CLASSES
+from hostler.domain.request_class import DEFAULT_CLASSES
 
 LOCAL: Final = "local"
 """The host of a config without `hosts:`."""

@@ -7,15 +7,13 @@ bounded and without our keys. An answer that was lost is asked for again, under 
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 from urllib.parse import quote
 
-import httpx2
-
-from hostler.client.address import Address, is_local
+from hostler.adapters.nodes.lines import Far, Lines, Lost
+from hostler.client.address import Address
 from hostler.client.call import Call, answer, call, fitted
 from hostler.domain.errors import (
     ConfigDiffers,
@@ -48,7 +46,6 @@ from hostler.services.present import Present
 from hostler.services.schedule_needs import NodeMemory, PutBack, Remembered
 from hostler.wire import nodes as wire
 from hostler.wire.node_forms import Named, fence_to, held_to, operation_to, received
-from hostler.wire.pinning import context_for
 from hostler.wire.steps import found_from_json, step_from_json
 from hostler.wire.values import to_json
 
@@ -61,7 +58,6 @@ LOOK_S: Final = 60.0
 """A look at an engine, with its proof; a command's own time comes on top."""
 WAIT_S: Final = 10.0
 """So long a node keeps the call of an operation that goes on; then it is asked again."""
-CONNECT_S: Final = 3.0
 LOST_S: Final = 30.0
 """A node that does not answer for so long in the middle of an operation is unreachable (F14)."""
 AGAIN_S: Final = 1.0
@@ -69,20 +65,11 @@ MOST_TEXT: Final = 500
 TIMED: Final = (RunCommand, UndoCommand, CallWebhook, UndoWebhook)
 
 
-@dataclass(eq=False, slots=True, kw_only=True)
-class Line:
-    """The connections to one node, made for one URL, key and pin: a reload makes others."""
-
-    to: tuple[str | None, str | None]
-    http: httpx2.AsyncClient
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteNode:
     """The node of `host`, as its config says. `file` is this host's config, for texts.
 
-    `transport` takes the place of the network in tests. `lines` has the connections, once there are some;
-    `spoken` the API number that both speak.
+    `lines` has the connections, once there are some; `spoken` the API number that both speak.
     """
 
     host: HostName
@@ -90,8 +77,7 @@ class RemoteNode:
     file: str
     clock: Clock
     api: int = wire.NODE_API
-    transport: httpx2.AsyncBaseTransport | None = None
-    lines: list[Line] = field(default_factory=list)
+    lines: Lines = field(default_factory=Lines)
     spoken: list[int] = field(default_factory=list)
 
     # ------------------------------------------------------------ the Node
@@ -213,8 +199,7 @@ class RemoteNode:
 
     async def close(self) -> None:
         """End the connections."""
-        while self.lines:
-            await self.lines.pop().http.aclose()
+        await self.lines.close()
 
     # ------------------------------------------------------------ calls
 
@@ -256,8 +241,8 @@ class RemoteNode:
             timeout_s=patience_s,
         )
         try:
-            got = await self._sent(host, request, patience_s)
-            return fitted(answer(request, got.status_code, got.content), model, host.url)
+            status, content = await self._sent(host, request, patience_s)
+            return fitted(answer(request, status, content), model, host.url)
         except DaemonUnreachable as refusal:
             self.spoken.clear()
             raise self._unreachable(refusal.why) from refusal
@@ -267,39 +252,15 @@ class RemoteNode:
                 raise self._unreachable(why) from refusal
             raise
 
-    async def _sent(self, host: Host, request: Call, patience_s: float) -> httpx2.Response:
+    async def _sent(self, host: Host, request: Call, patience_s: float) -> tuple[int, bytes]:
         try:
-            return await self._line(host).request(
-                request.method,
-                request.url,
-                headers=request.headers,
-                content=request.body,
-                timeout=httpx2.Timeout(patience_s, connect=CONNECT_S),
+            return await self.lines.sent(
+                Far(url=host.url or "", tls_pin=host.tls_pin, plain=host.allow_plain_http, named="hosts.*"),
+                request,
+                patience_s,
             )
-        except httpx2.ConnectTimeout as error:
-            raise self._lost(f"no connection within {CONNECT_S:g} s") from error
-        except httpx2.TimeoutException as error:
-            raise self._lost(f"no answer within {patience_s:g} s") from error
-        except (httpx2.HTTPError, httpx2.InvalidURL, ssl.SSLError, OSError) as error:
-            raise self._lost(str(error) or type(error).__name__) from error
-
-    def _line(self, host: Host) -> httpx2.AsyncClient:
-        """Connections of ours alone: no proxy, no redirect, no key of anybody else."""
-        to = (host.url, host.tls_pin)
-        for line in self.lines:
-            if line.to == to:
-                return line.http
-        url = host.url or ""
-        if url.startswith("http://") and not (host.allow_plain_http or is_local(url)):
-            raise self._lost("plain http:// beyond loopback is not allowed (hosts.*.allow_plain_http)")
-        http = httpx2.AsyncClient(
-            trust_env=False,
-            follow_redirects=False,
-            verify=context_for(host.tls_pin) if url.startswith("https://") else True,
-            transport=self.transport,
-        )
-        self.lines.append(Line(to=to, http=http))
-        return http
+        except Lost as error:
+            raise self._lost(error.why) from error
 
     def _lost(self, why: str) -> NodeUnreachable:
         """It did not answer: who comes back may be another version."""

@@ -183,3 +183,21 @@ class Internal(Refusal):
     hint = "The daemon's log has the cause under that id."
 
     id: str
+
+
+@dataclass(eq=False, kw_only=True)
+class RowUnreached(Refusal):
+    """A row is not published while a node that would inherit it does not reach it (SYNC-4).
+
+    `seen` is what each node saw: its name, a colon, and `reached` or why not.
+    """
+
+    kind = Kind.CONFLICT
+    code = "row_unreached"
+    message = "{row} is not published: {first}."
+    hint = "Let it listen where all reach it, or name who need not: --allow-unreachable NODE --because WHY."
+
+    row: str
+    first: str
+    nodes: tuple[str, ...]
+    seen: tuple[str, ...]

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from hostler.domain.errors import InvalidRequest, ModelNotFound, NotFound
 from hostler.domain.fleet import DriverKind, Engine, EngineTarget, Escalating, Target
 from hostler.domain.gate import Ask
-from hostler.domain.route import engines_of, lookup, nearest, order
+from hostler.domain.route import Shared, engines_of, lookup, nearest, order
 from hostler.domain.values import Cause, EngineId, shorten
 from hostler.interfaces.api.answers import json_answer
 from hostler.interfaces.api.endpoint import Call
@@ -70,6 +70,8 @@ def _meant(control: Control, provider: str) -> tuple[str, ...]:
     found = lookup(table, provider)
     if isinstance(found, Engine):
         return (found.id,)
+    if isinstance(found, Shared):
+        return ()
     active = table.profile(found)
     if active is None:
         raise NotFound(

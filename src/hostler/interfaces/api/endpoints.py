@@ -64,6 +64,7 @@ from hostler.interfaces.api.shapes import (
     Why,
     WhyQuery,
 )
+from hostler.interfaces.api.sync_endpoints import SYNCING
 from hostler.interfaces.api.window_endpoints import WINDOWING
 from hostler.services.keys import Scope
 from hostler.services.picture import Health, Picture
@@ -314,5 +315,5 @@ CHANGING: Final = (
     ),
 )
 
-ENDPOINTS: Final = (*READING, PORTS, *CHANGING, *SCHEDULING, *NODES, *WINDOWING)
+ENDPOINTS: Final = (*READING, PORTS, *CHANGING, *SCHEDULING, *NODES, *SYNCING, *WINDOWING)
 """Every endpoint of the control API, but its own description (`interfaces.api.app`)."""

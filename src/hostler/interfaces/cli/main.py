@@ -181,6 +181,11 @@ COMMANDS: Final = (
         example="hostler nodes --json",
     ),
     Command(
+        name="sync",
+        path=f"{_HERE}.sync:app",
+        help="Share engines and upstreams with paired nodes that have a config of their own.",
+    ),
+    Command(
         name="requests",
         path=f"{_HERE}.requests:requests",
         help="List the inference requests under way.",

@@ -49,16 +49,18 @@ class Peer(Strict):
     url: Line
     """Its address."""
     key: SecretText
-    """Opens its node API."""
+    """The key of this pair: the same on both sides, and good for the calls of `hostler sync` alone."""
     tls_pin: Pin | None = None
     """sha256/ and the base64 of the SHA-256 of its certificate's public key."""
+    allow_plain_http: bool = False
+    """Whether http:// beyond loopback is accepted for it."""
 
 
 class Sync(Strict):
     """Other fleets."""
 
     peers: dict[Name, Peer] = Field(default_factory=dict)
-    """By name."""
+    """Each by the name that its own config has for its host."""
 
 
 class EventNotice(Strict):
