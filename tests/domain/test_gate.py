@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from hostler.domain import gate
 from hostler.domain.engine import State
-from hostler.domain.errors import Kind, Loading, MemoryNow, Refusal
+from hostler.domain.errors import Kind, Loading, MemoryNow, NodeUnreachable, Refusal
 from hostler.domain.eviction import Cannot, Eviction
 from hostler.domain.fence import FenceUp
 from hostler.domain.fleet import DriverKind, Engine
-from hostler.domain.gate import CHECKS, Allow, Ask, Facts, Live, Result, decide, explain, named
+from hostler.domain.gate import CHECKS, Allow, Ask, Facts, Live, decide, named
+from hostler.domain.gate_words import Result, explain
 from hostler.domain.hold import HoldRecord, HoldState, HoldView
 from hostler.domain.holding import Holding
 from hostler.domain.memory import Fit
@@ -30,6 +31,7 @@ HELD = HoldView(
     until=UNTIL,
     allow=frozenset({"embed", "fast"}),
 )
+AWAY = NodeUnreachable(host="raven", why="no route to host")
 NO_ROOM = MemoryNow(engine="big", host="crow", arithmetic="needs 92.6 GiB + 8.0 reserve", retry_after=60)
 WHO = Requester(ip="10.99.0.7")
 LEASE = Holding(
@@ -76,10 +78,9 @@ STEPS: Mapping[str, tuple[Break, str]] = {
     "port": (lambda it: live(it, port_holder="pid 4711 (nginx)"), "port_conflict"),
     "topology": (lambda it: live(it, topology="the link tb0 to crow is down"), "topology"),
     "memory": (lambda it: live(it, eviction=Cannot(refusal=NO_ROOM)), "memory_now"),
+    "members": (lambda it: live(it, members=AWAY), "node_unreachable"),
 }
 PERMANENT = {"serving_class", "launchable", "suspended"}
-
-
 TIMER = replace(ask(Cause.RESIDENCY), lease="window_1")
 """What every step may refuse: a fence keeps timers only, a closing window keeps its own holder too."""
 
@@ -315,7 +316,7 @@ def test_the_plan_of_an_allowed_start() -> None:
 def test_without_a_look_at_the_machine_the_rest_is_asked(step: str) -> None:
     """GATE-1: the checks that need no look at the machine refuse before it is looked at."""
     found = decide(TIMER, replace(broken(step), live=None))
-    assert said(found) == ("allow" if step in ("port", "topology", "memory") else STEPS[step][1])
+    assert said(found) == ("allow" if step in gate.LIVE else STEPS[step][1])
 
 
 @pytest.mark.parametrize(
@@ -352,7 +353,7 @@ def test_why_prints_every_check_in_order() -> None:
 def test_why_of_what_runs() -> None:
     """GATE-2: for an engine that runs `why` says so, and skips what is not asked then."""
     rows = explain(ask(), replace(broken("hold"), state=State.READY))
-    assert [row.result.value for row in rows] == ["pass", "pass", *["skipped"] * 10]
+    assert [row.result.value for row in rows] == ["pass", "pass", *["skipped"] * 11]
     assert {row.text for row in rows[1:]} == {"it runs already, as itself"}
     starting = explain(ask(), replace(GOOD, state=State.STARTING))
     assert starting[1].text == "its start is under way"
@@ -361,7 +362,7 @@ def test_why_of_what_runs() -> None:
 def test_why_without_a_look_at_the_machine() -> None:
     """GATE-2: without a look at the machine `why` says which checks were not made."""
     rows = explain(ask(), replace(GOOD, live=None))
-    assert [row.name for row in rows if row.result is Result.SKIPPED] == ["port", "topology", "memory"]
+    assert [row.name for row in rows if row.result is Result.SKIPPED] == ["port", "topology", "memory", "members"]
 
 
 def passed(facts: Facts, name: str, asked: Ask | None = None) -> str:

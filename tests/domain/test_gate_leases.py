@@ -4,7 +4,8 @@ from datetime import timedelta
 import pytest
 
 from hostler.domain.errors import Fenced, Leased, Refusal
-from hostler.domain.gate import Allow, Ask, decide, explain
+from hostler.domain.gate import Allow, Ask, decide
+from hostler.domain.gate_words import explain
 from hostler.domain.hold import HoldRecord, HoldState, HoldView
 from hostler.domain.holding import Holding
 from hostler.domain.values import Cause, EngineId, ServingClass

@@ -5,12 +5,14 @@ Decides nothing else. Everything here is built inside the running loop.
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import cast
 
 from hostler import __version__
 from hostler.adapters.clock import SystemClock
 from hostler.adapters.drivers.activity import EngineActivity
+from hostler.adapters.drivers.distributed import DistributedDriver
 from hostler.adapters.drivers.ports import LocalPorts
 from hostler.adapters.history import HistoryFiles
 from hostler.adapters.hold_changes import HoldChanges
@@ -36,7 +38,7 @@ from hostler.bootstrap.ports import taken_ports
 from hostler.bootstrap.reloading import Swapped, reload_of
 from hostler.bootstrap.speech import LoggedEvents
 from hostler.daemon import Daemon
-from hostler.domain.fleet import Secret
+from hostler.domain.fleet import DriverKind, Secret, frozen
 from hostler.domain.values import EngineId
 from hostler.gateway.app import Gateway
 from hostler.gateway.ask import Means as AskMeans
@@ -52,6 +54,7 @@ from hostler.services import routes
 from hostler.services.browser_guard import guard_for
 from hostler.services.cleaning import Cleaner
 from hostler.services.control import Control
+from hostler.services.distributed import Distributed
 from hostler.services.engines import Engines
 from hostler.services.event_queue import EventQueue
 from hostler.services.gate import Gate
@@ -78,7 +81,7 @@ def build(ground: Ground) -> Daemon:
     world = _world(ground)
     guard = Guard()
     holds, writer, hold = _holds(ground, world)
-    engines = _engines(ground, world, holds, guard)
+    parts, engines = _engines(ground, world, holds, guard)
     requests = Requests(clock=world.clock, ids=world.ids)
     table = Routes(
         files=world.files,
@@ -87,8 +90,8 @@ def build(ground: Ground) -> Daemon:
         current=routes.load(ground.fleet, world.files),
         guard=guard,
     )
-    nodes = nodes_of(ground, world, engines, table, holds, writer)
-    status = _status(ground, world, engines, table, requests, holds)
+    nodes = nodes_of(ground, world, engines, parts, table, holds, writer)
+    status = _status(ground, world, engines, table, requests, holds, parts)
     history = _history(ground, world)
     observer = Observer(meters=world.meters, clock=world.clock, events=world.events)
     watch = _watch(ground, world, engines, holds, nodes)
@@ -227,8 +230,23 @@ def _lanes(ground: Ground, world: World) -> Lanes:
     )
 
 
-def _engines(ground: Ground, world: World, holds: Holds, guard: Guard) -> Engines:
-    lanes = _lanes(ground, world)
+def _parts(ground: Ground, world: World, guard: Guard) -> Distributed:
+    """What acts on the members of distributed engines; the nodes are given to it once there are any."""
+    return Distributed(
+        lanes=_lanes(ground, world),
+        files=world.files,
+        ids=world.ids,
+        clock=world.clock,
+        events=world.events,
+        guard=guard,
+        over=asyncio.Event(),
+    )
+
+
+def _engines(ground: Ground, world: World, holds: Holds, guard: Guard) -> tuple[Distributed, Engines]:
+    parts = _parts(ground, world, guard)
+    lanes, whole = parts.lanes, DistributedDriver(parts=parts, drivers=world.drivers)
+    drivers = frozen({**world.drivers, DriverKind.DISTRIBUTED: whole})
     gate = Gate(
         lanes=lanes,
         holds=holds,
@@ -240,11 +258,12 @@ def _engines(ground: Ground, world: World, holds: Holds, guard: Guard) -> Engine
         clock=world.clock,
         events=world.events,
         disabled=ground.disabled,
+        members=parts,
         guard=guard,
     )
     stopping = Stopping(
         lanes=lanes,
-        drivers=world.drivers,
+        drivers=drivers,
         memory=world.memory,
         connections=EngineConnections(upstream=world.upstream, places=world.places),
         clock=world.clock,
@@ -253,7 +272,7 @@ def _engines(ground: Ground, world: World, holds: Holds, guard: Guard) -> Engine
     measure = Measure(
         lanes=lanes,
         memory=world.memory,
-        drivers=world.drivers,
+        drivers=drivers,
         files=world.files,
         clock=world.clock,
         events=world.events,
@@ -263,26 +282,33 @@ def _engines(ground: Ground, world: World, holds: Holds, guard: Guard) -> Engine
         gate=gate,
         stopping=stopping,
         measure=measure,
-        drivers=world.drivers,
+        drivers=drivers,
         models=world.models,
         clock=world.clock,
         events=world.events,
+        over=parts.over,
     )
-    return Engines(
+    return parts, Engines(
         lanes=lanes,
         gate=gate,
         starting=starting,
         stopping=stopping,
         suspensions=Suspensions(files=world.files, clock=world.clock, events=world.events),
-        revivals=Revivals(files=world.files, drivers=world.drivers, clock=world.clock, events=world.events),
+        revivals=Revivals(files=world.files, drivers=drivers, clock=world.clock, events=world.events),
         measure=measure,
-        drivers=world.drivers,
+        drivers=drivers,
         clock=world.clock,
     )
 
 
 def _status(
-    ground: Ground, world: World, engines: Engines, table: Routes, requests: Requests, holds: Holds
+    ground: Ground,
+    world: World,
+    engines: Engines,
+    table: Routes,
+    requests: Requests,
+    holds: Holds,
+    parts: Distributed,
 ) -> Status:
     facts = DaemonFacts(
         pid=ground.speech.pid,
@@ -305,6 +331,7 @@ def _status(
         clock=world.clock,
         queue=world.queue,
         vitals=world.vitals,
+        sights=parts.seen,
     )
 
 
@@ -347,7 +374,7 @@ def _watch(
     return Watch(
         engines=engines,
         holds=holds,
-        drivers=world.drivers,
+        drivers=engines.drivers,
         activity=EngineActivity(),
         memory=world.memory,
         files=world.files,
