@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 from hostler.domain.distributed import Sight, members_of
 from hostler.domain.engine import Run, State
-from hostler.domain.errors import NodeUnreachable, Refusal, StopUnverified, StoreFull
+from hostler.domain.errors import EngineFailed, NodeUnreachable, Refusal, StopUnverified, StoreFull
 from hostler.domain.events import Event
 from hostler.domain.fleet import Engine, frozen
 from hostler.domain.gate import Ask
@@ -93,9 +93,9 @@ class Distributed:
             stamp = await self._next(engine.id)
             try:
                 for n, member in enumerate(members_of(self.lanes.config.fleet, engine), start=1):
-                    await self._node(member).perform(
-                        _operation(engine, _start_of(engine, member, ask), stamp, n)
-                    )
+                    step = _start_of(engine, member, ask)
+                    await self._started(engine, member, _operation(engine, step, stamp, n))
+                await self.look(engine)
             except asyncio.CancelledError:
                 if not self.over.is_set():
                     await self._rolled_back(engine)
@@ -104,6 +104,14 @@ class Distributed:
                 await self._rolled_back(engine)
                 raise
             return stamp
+
+    async def _started(self, engine: Engine, member: Engine, operation: Operation) -> None:
+        """Start one member. Of one that failed the whole tells it, with whose failure it is."""
+        try:
+            await self._node(member).perform(operation)
+        except EngineFailed as failure:
+            why = f"its member {member.id} on {member.host}: {failure.why}"
+            raise EngineFailed(engine=engine.id, why=why, retry_after=failure.retry_after) from failure
 
     async def down(self, engine: Engine) -> None:
         """Stop the members in reverse, each seen to be gone. Refuses `stop_unverified`, naming who is not."""
@@ -147,6 +155,7 @@ class Distributed:
                 left.append(f"{member.id} on {member.host}: {str(refusal).removesuffix('.')}")
         if not left:
             await self._save(engine.id, replace(stamp, begun=False))
+        await self.look(engine)
         return left
 
     # ------------------------------------------------------------ looking
