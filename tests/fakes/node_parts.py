@@ -35,6 +35,7 @@ from hostler.services.node_windows import NodeWindows
 from hostler.services.proving import Proving
 from hostler.services.receipts import Receipts
 from hostler.services.routes import Routes, load
+from hostler.services.window_strikes import WindowStrikes
 from tests.fakes.deadmen import FakeDeadmen
 from tests.fakes.host import FakeHold
 from tests.fakes.world import CROW, World
@@ -268,6 +269,7 @@ def parts(world: World, kept: Parts | None = None) -> Parts:
             clock=world.clock,
             events=world.events,
         ),
+        strikes=WindowStrikes(host=CROW, files=world.files, clock=world.clock),
         receipts=Receipts(records=records, clock=world.clock),
         processes=LeaseProcesses(records=groups, table=processes, clock=world.clock),
         files=files,

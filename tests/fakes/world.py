@@ -30,6 +30,7 @@ from hostler.services.status import Vitals
 from hostler.services.stopping import Stopping
 from hostler.services.suspensions import Suspensions
 from hostler.services.watch import Watch
+from hostler.services.window_strikes import WindowStrikes
 from tests.fakes.clock import ManualClock, inline_threads, settle
 from tests.fakes.events import EventList
 from tests.fakes.host import GIB, FakeActivity, FakeHold, FakeMachine, TimedDriver
@@ -307,6 +308,7 @@ def watch_of(
         bug=bug,
         ports=machine,
         markers=files,
+        strike=WindowStrikes(host="crow", files=files, clock=engines.clock).strike,
     )
 
 

@@ -185,6 +185,18 @@ async def test_the_phase_is_written_before_each_step(deadmen: FakeDeadmen, tell:
     assert deadmen.held == set()
 
 
+async def test_what_a_dead_daemon_began_is_not_gone_on_with(deadmen: FakeDeadmen, tell: Teller) -> None:
+    """WIN-1, WIN-11: its deadman will restore: the next daemon does no further step, but it undoes."""
+    await tell.do(ARM)
+    deadmen.change(LEASE, phase="opening", ours=False)
+    with pytest.raises(AlreadyRestored, match="died on the way"):
+        await tell.do(SUSPEND)
+    await undo(tell, DISARM, 1)
+    state = deadmen.state(LEASE)
+    assert state is not None
+    assert state.over
+
+
 async def test_a_lease_that_is_no_window_has_no_phase(deadmen: FakeDeadmen, tell: Teller) -> None:
     """WIN-1: what is not armed is told to nobody."""
     await tell.do(AWAY)

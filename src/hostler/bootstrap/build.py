@@ -386,5 +386,5 @@ def _watch(
         markers=world.files,
         upkeep=nodes.node.upkeep,
         deadmen=nodes.node.deadman.tick,
-        strike=None if nodes.head is None else nodes.head.windows.strike,
+        strike=nodes.node.strikes.strike if nodes.head is None else nodes.head.windows.strike,
     )

@@ -184,7 +184,6 @@ def _head(ground: Ground, world: World, node: LocalNode, contacts: Contacts) -> 
             clock=world.clock,
             ids=world.ids,
             events=world.events,
-            files=world.files,
             redact=ground.speech.redact,
             bug=ground.speech.bug,
             note_process=_noting(str(here), node, contacts),

@@ -32,6 +32,7 @@ from hostler.domain.step import (
     UndoWebhook,
     VerifyRestore,
 )
+from hostler.domain.window import HostReport
 from hostler.services.guard_files import GuardFiles
 from hostler.services.lanes import heard
 from hostler.services.lease_processes import LeaseProcesses
@@ -44,6 +45,7 @@ from hostler.services.node_routes import NodeRoutes
 from hostler.services.node_windows import NodeWindows
 from hostler.services.receipts import Receipts, same
 from hostler.services.schedule_needs import NodeMemory
+from hostler.services.window_strikes import WindowStrikes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,7 @@ class LocalNode:
     commands: NodeCommands
     deadman: NodeDeadman
     windows: NodeWindows
+    strikes: WindowStrikes
     receipts: Receipts
     processes: LeaseProcesses
     files: GuardFiles
@@ -176,9 +179,20 @@ class LocalNode:
     async def memory(self) -> NodeMemory:
         """See `Node.memory`."""
         held, boot = self.files.guard.posts.held, self.clock.moment().boot
+        windows = {it.lease for it in held.values() if it.mode}
         told = await self.receipts.remembered(held)
         gone = {it.lease for it in held.values() if it.boot not in ("", boot)}
-        return replace(told, rebooted=tuple(sorted(gone)), reports=self.deadman.reports())
+        return replace(
+            told,
+            rebooted=tuple(sorted(gone)),
+            reports=self.deadman.reports(),
+            restoring=await asyncio.to_thread(self.deadman.restoring),
+            strikes=await self.strikes.told(windows),
+        )
+
+    async def report(self, window: str) -> HostReport:
+        """See `Node.report`. One that cannot be read says so."""
+        return await asyncio.to_thread(self.windows.report, window)
 
     # ------------------------------------------------------------ one operation
 

@@ -162,7 +162,15 @@ class NodeDoor:
             ),
             rebooted=found.rebooted,
             reports=found.reports,
+            restoring=found.restoring,
+            strikes=found.strikes,
         )
+
+    async def report(self, window: str) -> wire.ReportAnswer:
+        """What this host wrote down of a window's restore (WIN-4)."""
+        self.own.hear()
+        found = await self.node.report(window)
+        return wire.ReportAnswer(api=self.api, engines=found.engines, wrong=found.wrong)
 
     def _heard(self, theirs: int) -> None:
         self._spoken(theirs)

@@ -29,7 +29,7 @@ from hostler.domain.mode import Mode, ToolCommand
 from hostler.domain.plan import text
 from hostler.domain.step import CheckMemory, Operation, VerifyRestore
 from hostler.domain.values import EngineId, HostName, format_size, gib, shorten
-from hostler.domain.window import Back, unusual
+from hostler.domain.window import Back, HostReport, unusual
 from hostler.domain.window_plan import budget_s, members
 from hostler.services.engines import Engines
 from hostler.services.lanes import Lane
@@ -265,6 +265,21 @@ class NodeWindows:
 
     # ------------------------------------------------------------ what is kept
 
+    def report(self, window: str) -> HostReport:
+        """What this host wrote down of its restore, by whichever of daemon and deadman did it (WIN-4)."""
+        try:
+            found = self.files.load(f"windows/{window}/report") or {}
+        except ValueError as error:
+            return HostReport(wrong=(f"the report cannot be read: {error}",))
+        rows, wrong = found.get("engines"), found.get("wrong", found.get("failing"))
+        here = str(self.engines.lanes.config.fleet.here)
+        return HostReport(
+            engines=tuple(_row_of(row, here) for row in rows if isinstance(row, Mapping) and "up" in row)
+            if isinstance(rows, list)
+            else (),
+            wrong=tuple(map(str, wrong)) if isinstance(wrong, list) else (),
+        )
+
     async def _before(self, operation: Operation, step: VerifyRestore) -> Mapping[str, Mapping[str, int]]:
         """What was up when the window opened; where that cannot be read every standing engine is to be up."""
         try:
@@ -298,6 +313,20 @@ class NodeWindows:
             await asyncio.to_thread(self.files.save, name, value)
         except OSError as error:
             raise StoreFull(file=f"{name}.json", why=error.strerror or str(error)) from error
+
+
+def _row_of(row: Mapping[str, object], here: str) -> Back:
+    """One engine, as a daemon or a deadman writes it: that one has the memory of the host as one number."""
+    memory, seconds = row.get("memory"), row.get("seconds")
+    return Back(
+        engine=str(row.get("engine")),
+        host=str(row.get("host") or here),
+        up=row.get("up") is True,
+        verified=row.get("verified") is True,
+        why=str(row.get("why") or ""),
+        memory={HOST_POOL: memory} if isinstance(memory, int) else _sizes(memory),
+        seconds=float(seconds) if isinstance(seconds, int | float) else None,
+    )
 
 
 def _sizes(found: object) -> Mapping[str, int]:

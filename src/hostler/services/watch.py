@@ -85,9 +85,9 @@ class Watch:
     bug: Callable[[BaseException], str]
     ports: PortTable
     markers: Markers
+    strike: Strike
     upkeep: Callable[[], Coroutine[object, object, None]] | None = None
     deadmen: Callable[[], Coroutine[object, object, None]] | None = None
-    strike: Strike | None = None
     mind: Memory = field(default_factory=Memory)
     errands: Errands = field(init=False)
     probing: Probing = field(init=False)

@@ -55,7 +55,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowGuard:
-    """Guards the window that has this host. `strike` None: the schedule is not ours to tell."""
+    """Guards the window that has this host."""
 
     engines: Engines
     holds: Holds
@@ -65,7 +65,7 @@ class WindowGuard:
     clock: Clock
     events: Events
     errands: Errands
-    strike: Strike | None
+    strike: Strike
     known: Known = field(default_factory=Known)
 
     def tick(self) -> None:
@@ -93,7 +93,7 @@ class WindowGuard:
     def _window(self) -> Holding | None:
         """The window that is open here and guarded: nobody fights a restore, and a script guards its own."""
         held = self.engines.gate.guard.holding(HOLD, self.holds.host)
-        if held is None or not held.mode or held.until is None or self.strike is None:
+        if held is None or not held.mode or held.until is None:
             return None
         mode = self.engines.lanes.config.fleet.modes.get(held.mode)
         if (mode is not None and mode.tool is not None) or self.clock.now() >= held.until:
@@ -144,8 +144,6 @@ class WindowGuard:
 
     async def _answer(self, window: Holding, key: str, note: str, lane: Lane | None) -> None:
         """Strike one: an engine of ours is stopped. The second time the schedule aborts the window."""
-        if self.strike is None:
-            return
         said = await self.strike(window.lease, note)
         if said is None or lane is None:
             return

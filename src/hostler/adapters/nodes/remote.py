@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 from urllib.parse import quote
 
@@ -41,6 +41,7 @@ from hostler.domain.step import (
     UndoWebhook,
 )
 from hostler.domain.values import HostName, shorten
+from hostler.domain.window import HostReport
 from hostler.services.needs import Clock
 from hostler.services.present import Present
 from hostler.services.schedule_needs import NodeMemory, PutBack, Remembered
@@ -161,6 +162,17 @@ class RemoteNode:
             ),
             rebooted=told.rebooted,
             reports=told.reports,
+            restoring=told.restoring,
+            strikes=tuple(replace(it, note=shorten(it.note, MOST_TEXT)) for it in told.strikes),
+        )
+
+    async def report(self, window: str) -> HostReport:
+        """See `Node.report`."""
+        await self._speaks()
+        told = await self._get(f"/windows/{quote(window, safe='')}/report", wire.ReportAnswer)
+        return HostReport(
+            engines=tuple(replace(it, why=shorten(it.why, MOST_TEXT)) for it in told.engines),
+            wrong=tuple(shorten(it, MOST_TEXT) for it in told.wrong),
         )
 
     async def raise_fence(self, fence: Fence | None) -> None:
