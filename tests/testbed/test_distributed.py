@@ -14,6 +14,7 @@ from tests.testbed.bed import Bed, bed
 from tests.testbed.box import Box
 from tests.testbed.cable import HOSTS, NoNamespaces, needed
 from tests.testbed.telling import code
+from tests.testbed.window_bed import modes, opened, standing
 
 pytestmark = pytest.mark.slow
 LONG_S = 90.0
@@ -229,3 +230,33 @@ async def test_the_real_pair(tmp_path: Path) -> None:
             await raven.is_state("master", "stopped", "failed")
     except NoNamespaces as error:
         needed(error)
+
+
+async def test_a_window_starts_the_whole_by_its_members(both: Bed) -> None:
+    """ENG-11, MODE-1: a window's steps start and end the members; the whole follows, and has not failed."""
+    modes(both)
+    both.part("engines").pop("giant")
+    both.part("engines").pop("worker")
+    (both.root / "loaded").touch()
+    wide(both)
+    heavy = both.part("modes")["heavy"]
+    assert isinstance(heavy, dict)
+    heavy["hosts"] = {"crow": ["wide"], "raven": ["wide"]}
+    both.part("routes")["big"] = {"profiles": {"local": "raven-work", "heavy": "wide"}, "active": "local"}
+    await both.start()
+    await standing(both)
+    crow, raven = both.crow, both.raven
+    await opened(both, "--cap", "5m")
+    await raven.is_state("wide", "ready")
+    assert [await it.said("big") for it in (crow, raven)] == ["I am master."] * 2
+    status, told = await started(raven, "master")
+    assert (status, told) == (200, "")
+    refused = await raven.run("stop", "wide")
+    assert "lease" in refused.err
+    await crow.told("window", "close")
+    await standing(both)
+    await raven.is_state("wide", "stopped")
+    assert [(await it.row(name))["state"] for it, name in ((crow, "worker"), (raven, "master"))] == [
+        "stopped"
+    ] * 2
+    assert await both.raven.events("engine_failed") == []

@@ -184,6 +184,13 @@ class NodeEngines:
         await self.engines.starting.ensure_ready(lane, ask, wait_s=operation.deadline_s)
         if step is None or not step.of:
             await self.proving.prove(lane)
+            await self._whole(lane)
+
+    async def _whole(self, lane: Lane) -> None:
+        """Once a window has started the last of its members the whole is up: a route may lead there."""
+        whole = self.engines.lanes.by_id.get(lane.engine.of) if lane.engine.of is not None else None
+        if whole is not None and whole.server is lane and whole.at_rest:
+            await self.engines.adopt(whole)
 
     async def _resume(self, operation: Operation, lane: Lane, *, start: bool) -> None:
         """Take away the lease's own suspension only; what somebody else suspended stays so (R29, NODE-5)."""
