@@ -75,6 +75,7 @@ async def test_it_starts_in_order_and_stops_in_reverse(both: Bed) -> None:
     await raven.is_state("wide", "ready")
     assert await members(raven) == [("worker", "crow", "ready"), ("master", "raven", "ready")]
     assert await at(crow, "engine_ready", "worker") <= await at(raven, "engine_starting", "master")
+    assert "worker on crow ready, master on raven ready" in await raven.told("engines")
     assert [await it.said("wide") for it in (crow, raven)] == ["I am master."] * 2
     await raven.told("stop", "wide")
     assert (await raven.row("wide"))["state"] == "stopped"

@@ -38,14 +38,17 @@ class DistributedDriver:
         return self._run(launch, await self.parts.up(lane.engine, ask))
 
     async def probe(self, launch: Launch, run: Run | None) -> Probe:
-        """One look at all members: alive unless one is known to be lost, healthy when all are up."""
+        """One look at all members: healthy when all are up, dead when one is lost before the whole serves.
+
+        What becomes of a whole that serves and loses one is for whoever follows it: a window may end it.
+        """
         lane = self._lane(launch)
         sights = await self.parts.look(lane.engine)
         state = whole(it.state for it in sights)
         serves = state in SERVING
-        gone = state is State.STOPPED or (bool(lost(sights)) and not self.parts.in_order(lane, sights))
+        gone = state is State.STOPPED or bool(lost(sights))
         return Probe(
-            alive=not gone,
+            alive=lane.state in SERVING or not gone,
             port_owner="ours",
             health="ok" if serves else "unreachable",
             model_ids=(launch.model,) if serves else (),
