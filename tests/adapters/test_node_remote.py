@@ -23,12 +23,16 @@ from hostler.domain.errors import (
 from hostler.domain.fence import Fence
 from hostler.domain.fleet import Secret, frozen
 from hostler.domain.holding import Holding
+from hostler.domain.mode import Mode, Tool, ToolCommand
 from hostler.domain.plan import command, webhook
 from hostler.domain.resource import Action
 from hostler.domain.step import CallWebhook, FoundCommand, PointRoute, RunCommand, Step
 from hostler.domain.undo import undo_of_command, undo_of_webhook
+from hostler.domain.values import HostName
+from hostler.domain.window_plan import script
 from hostler.services.node_needs import Member
 from hostler.services.schedule_needs import Remembered
+from hostler.wire.node_forms import received
 from hostler.wire.nodes import OperationBody, OperationCall
 from hostler.wire.values import dump, request_from
 from tests.fakes.far_host import FILE, KEY, FarHost, far_host
@@ -302,6 +306,35 @@ async def test_what_was_done_is_undone_as_it_was_done() -> None:
         assert undo is not None
         await tell.rig.wait(it.remote.perform(tell.operation(undo, id_=f"{LEASE}.7.u1.3")))
         assert it.parts.commands.made == set()
+
+
+async def test_a_windows_script_runs_where_it_is() -> None:
+    """MODE-4, CONF-6: of a mode's script its name, its digest and the cap travel; it is known again."""
+    tool = Tool(
+        open=ToolCommand(argv=("make", "heavy")),
+        close=ToolCommand(argv=("unmake", "heavy")),
+        status=ToolCommand(argv=("true",)),
+    )
+    heavy = Mode(name="heavy", hosts=frozen({HostName(HOST): ()}), tool=tool)
+    async with far() as (it, tell):
+        for config in (it.far_config, it.head_config):
+            config.fleet = replace(config.fleet, modes=frozen({"heavy": heavy}))
+        step = script(heavy, tool, HostName(HOST), 300.0)
+        await it.remote.adopt(held())
+        operation = replace(tell.operation(step, id_=f"{LEASE}.7.1"), found=await tell.see(step))
+        await tell.rig.wait(it.remote.perform(operation))
+        assert "make" not in json.dumps(bodies(it))
+        assert it.parts.commands.told[-1]["HOSTLER_CAP_SECONDS"] == "300"
+        (lease,) = (await it.remote.memory()).leases
+        assert [entry.step for entry in lease.entries] == [step]
+        it.head_config.fleet = replace(it.head_config.fleet, modes=frozen({}))
+        (lease,) = (await it.remote.memory()).leases
+        (unknown,) = (entry.step for entry in lease.entries)
+        assert isinstance(unknown, RunCommand)
+        assert (unknown.digest, unknown.cap_s) == (tool.digest, 300.0)
+        odd = {"kind": "exec", "host": HOST, "definition": "x", "digest": "y", "undo": True, "cap_s": "1"}
+        with pytest.raises(InvalidRequest, match="travels as"):
+            received(odd, lambda _: step)
 
 
 async def test_a_definition_without_an_undo_has_none() -> None:

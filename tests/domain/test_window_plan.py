@@ -7,7 +7,7 @@ from hostler.domain.mode import Mode, Tool, ToolCommand
 from hostler.domain.plan import text
 from hostler.domain.step import ArmDeadman, CheckMemory, HoldHost, RunCommand, StartEngine, SuspendEngine
 from hostler.domain.values import EngineId, HostName, RouteName, ServingClass
-from hostler.domain.window_plan import named, shifts, sums, window_plan, window_resource
+from hostler.domain.window_plan import SCRIPT, named, script_of, shifts, sums, window_plan, window_resource
 from tests.fakes.modes import GIB, HEAVY, engine, mode, moded
 from tests.fakes.schedule_world import resource
 
@@ -171,6 +171,11 @@ def test_a_tool_does_the_evicting_itself() -> None:
     far = replace(pair(), modes=frozen({}))
     (run,) = (it for it in window_plan(far, there, 60.0, 30.0) if isinstance(it, RunCommand))
     assert run.host == "raven"
+    named_so = replace(pair(), modes=frozen({"heavy": there}))
+    assert script_of(named_so, run.definition, RAVEN, 60.0) == run
+    for other in ("box/1", f"{SCRIPT}standard"):
+        assert script_of(named_so, other, RAVEN, 60.0) is None
+    assert script_of(replace(pair(), modes=frozen({"heavy": HEAVY})), run.definition, RAVEN, 60.0) is None
 
 
 def test_a_window_leases_what_its_mode_names() -> None:

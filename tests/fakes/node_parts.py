@@ -77,10 +77,14 @@ class MemoryRecords:
 
 @dataclass(slots=True)
 class FakeHoldKeeper:
-    """The need `HoldKeeper`, over the hold that the gate reads. `written` counts."""
+    """The need `HoldKeeper`, over the hold that the gate reads. `written` counts, `goes` is why it may go."""
 
     hold: FakeHold
     written: int = 0
+    goes: str | None = None
+
+    def short_lived(self) -> str | None:
+        return self.goes
 
     def write_for_lease(self, wanted: LeaseHold) -> None:
         now = self.hold.clock.now()

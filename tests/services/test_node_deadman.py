@@ -15,6 +15,7 @@ from hostler.domain.mode import Mode, VerifyCommand
 from hostler.domain.step import (
     ArmDeadman,
     DisarmDeadman,
+    DrainEngine,
     FoundDeadman,
     PointRoute,
     Step,
@@ -338,6 +339,28 @@ async def test_a_report_is_taken_up(it: Parts, deadmen: FakeDeadmen, tell: Telle
     assert (await it.node.memory()).reports == (REPORT,)
     await undo(tell, DISARM)
     assert (await it.node.memory()).reports == ()
+
+
+async def test_after_its_report_nothing_here_is_the_windows(
+    it: Parts, deadmen: FakeDeadmen, tell: Teller
+) -> None:
+    """WIN-11, LEASE-14: with a head that stays away its drains, suspensions and claims here go too."""
+    await tell.do(ARM)
+    await tell.do(DrainEngine(host=HOST, engine="big", drain_s=60.0))
+    await it.world.engines.suspensions.add(it.world.lane("cold"), LEASE)
+    held = Holding(lease=LEASE, resource="box", holder="anna", mode="heavy")
+    other = replace(held, lease=OTHER)
+    await it.node.adopt({"engine big": held, "engine cold": other})
+    deadmen.change(LEASE, alive=False, report=replace(REPORT, verified=False, failing=("no",)))
+    await tell.rig.wait(it.node.deadman.tick())
+    assert it.world.lane("big").state is State.READY
+    assert it.world.lane("cold").suspended_by == ()
+    await it.node.upkeep()
+    assert it.node.files.guard.posts.held.keys() == {"engine big", "engine cold"}
+    deadmen.change(LEASE, report=REPORT)
+    await tell.rig.wait(it.node.deadman.tick())
+    await it.node.upkeep()
+    assert it.node.files.guard.posts.held.keys() == {"engine cold"}
 
 
 async def test_with_both_dead_it_restores_before_it_begins(

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from hostler.domain.errors import (
+    HoldPathUnusable,
     MemoryNever,
     MemoryNow,
     MemoryResidue,
@@ -107,6 +108,18 @@ async def test_a_stranger_on_a_port_is_told_before_the_first_change() -> None:
         found = await refused(tell, VERIFY)
         assert isinstance(found, PortConflict)
         assert found.holder == "pid 4711 (nginx)"
+
+
+async def test_a_hold_that_could_go_with_a_login_opens_nothing() -> None:
+    """HOLD-2: where the run-time directory ends with the last session a window is refused."""
+    async with host() as (it, tell):
+        it.keeper.goes = (
+            "/run/user/4242 goes when the last session of ada ends: `loginctl enable-linger ada`."
+        )
+        found = await refused(tell, VERIFY)
+        assert isinstance(found, HoldPathUnusable)
+        assert "loginctl enable-linger ada" in str(found)
+        assert it.keeper.written == 0
 
 
 async def test_a_mode_or_a_program_that_is_not_there_is_refused() -> None:

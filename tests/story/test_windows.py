@@ -179,6 +179,37 @@ async def test_memory_that_is_missing_opens_nothing(fake: House) -> None:
 
 
 @pytest.mark.slow
+async def test_memory_that_a_dead_engine_pins_opens_nothing(fake: House) -> None:
+    """MEM-4, WIN-3: what an evicted engine does not give back is told by its name, and no window opens."""
+    memory, gate = fake.root / "memory", fake.root / "gate"
+    memory.mkdir()
+    (memory / "host").write_text("total: 124 GiB\navailable: 118 GiB\n")
+    fake.host["memory"] = {"reader": f"files:{memory}", "reserve": "64 MiB"}
+    modes(fake)
+    fake.fakes("work", f"load-until={gate}", resident=True, order=2, start_timeout="30s", stop_timeout="2s")
+    await fake.start()
+    await fake.is_state("work", "starting")
+    (memory / "host").write_text("total: 124 GiB\navailable: 48 GiB\n")
+    gate.touch()
+    await standing(fake)
+    done = await fake.run("window", "open", "heavy", "--override", "windowed", "--cap", "5m")
+    assert done.code in (73, 74), (done.out, done.err)
+    assert "work" in done.err
+    assert "70.0 GiB" in done.err
+    assert (await fake.row("giant"))["state"] == "stopped"
+    # What pinned it has ended: the engine comes back, and takes as much as before.
+    gate.unlink()
+    (memory / "host").write_text("total: 124 GiB\navailable: 118 GiB\n")
+    closing = asyncio.create_task(fake.told("window", "close"))
+    await fake.is_state("work", "starting")
+    (memory / "host").write_text("total: 124 GiB\navailable: 48 GiB\n")
+    gate.touch()
+    await closing
+    await standing(fake)
+    assert hold(fake) is None
+
+
+@pytest.mark.slow
 async def test_a_verification_that_fails_keeps_the_hold(fake: House) -> None:
     """WIN-4: a command that does not end with 0 leaves the window stuck and the box held, until it does."""
     mark = fake.root / "database-is-whole"

@@ -111,3 +111,33 @@ async def test_a_wall_clock_that_is_a_day_off(both: Bed) -> None:
     assert (await raven.row("raven-work"))["suspended_by"] == [lease]
     await crow.told("release", "raven_box")
     assert await crow.said("far") == "I am raven-work."
+
+
+async def test_both_want_to_put_it_back_at_once(both: Bed) -> None:
+    """F16: the node is at it when the head is back for the same: one does it, the engine starts once."""
+    resource = both.part("reservations")["resources"]
+    assert isinstance(resource, dict)
+    resource["raven_box"]["ttl"] = {"default": "40s", "max": "40s", "warn": []}
+    resource["pair"]["ttl"] = {"default": "40s", "max": "40s", "warn": []}
+    gate, pids = both.root / "gate", both.root / "pids"
+    gate.touch()
+    more = ("--fake", f"load-until={gate}", "--fake", f"pids={pids}")
+    both.engine("raven-work", "raven", 8101, *more, resident=True, stop_timeout="2s", start_timeout="120s")
+    await both.ready()
+    crow, raven = both.crow, both.raven
+    async with crow.client() as client:
+        anna = holder(crow, client, "anna")
+        await anna.active("raven_box", ttl_s=40.0)
+        gate.unlink()
+        both.cable.cut()
+        await raven.is_state("raven-work", "starting", patience_s=LONG_S)
+        await lease_is(crow, anna.id, "releasing", "stuck", patience_s=LONG_S)
+        both.cable.heal()
+        await crow.sees("raven", up=True, patience_s=LONG_S)
+        gate.touch()
+        over = await lease_is(crow, anna.id, "expired", patience_s=LONG_S)
+    assert over["state"] == "expired"
+    await raven.is_state("raven-work", "ready")
+    assert len(pids.read_text().splitlines()) == 2
+    assert len(await raven.events("lease_restored_here")) == 1
+    assert await crow.said("far") == "I am raven-work."

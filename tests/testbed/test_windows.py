@@ -8,8 +8,19 @@ import pytest
 
 from tests.fakes.fake_engine import eventually
 from tests.testbed.bed import Bed
+from tests.testbed.sampler import sampled
 from tests.testbed.telling import lease_is
-from tests.testbed.window_bed import LONG_S, as_before, deadmen, hold, modes, opened, standing
+from tests.testbed.window_bed import (
+    HEAVY,
+    LONG_S,
+    STANDING,
+    as_before,
+    deadmen,
+    hold,
+    modes,
+    opened,
+    standing,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -65,4 +76,60 @@ async def test_a_second_strike_on_the_other_host_aborts(both: Bed) -> None:
     await raven.run("start", "raven-work", "--lease", window)
     over = await lease_is(crow, window, "cancelled", "stuck", patience_s=LONG_S)
     assert "aborted: raven-work came up" in str(over["why"]), over
+    await as_before(both)
+
+
+async def test_at_every_instant_it_fits_and_is_held(both: Bed) -> None:
+    """WIN-5, WIN-3, MODE-1: sampled at 20 Hz: memory is never over, nobody beside the mode, always held."""
+    sizes = {"crow-work": 40, "crow-spare": 40, "worker": 90, "raven-work": 90, "giant": 110}
+    modes(both)
+    engines = both.part("engines")
+    for name, gib in sizes.items():
+        row = engines[name]
+        assert isinstance(row, dict)
+        row["memory"] = f"{gib} GiB"
+    for name in both.boxes:
+        memory = both.root / f"memory-{name}"
+        memory.mkdir()
+        (memory / "host").write_text("total: 124 GiB\navailable: 118 GiB\n")
+        host = both.part("hosts")[name]
+        assert isinstance(host, dict)
+        host["memory"] = {"reader": f"files:{memory}", "reserve": "4 GiB"}
+    await both.start()
+    await standing(both)
+    async with sampled(both) as seen:
+        await opened(both, "--cap", "5m")
+        await both.crow.told("window", "close")
+        await as_before(both)
+    for host in both.boxes:
+        samples = seen.of(host)
+        assert all(sum(sizes[name] for name in it.running) <= 124 for it in samples)
+        usual, heavy = frozenset(STANDING[host]), frozenset(HEAVY[host])
+        # From the first eviction to the last engine that is back somebody holds the host.
+        down = [n for n, it in enumerate(samples) if not usual <= it.running]
+        assert down, f"nothing was evicted on {host}"
+        assert all(it.held for it in samples[down[0] : down[-1] + 1])
+        # Once the mode has the host nobody else runs until it has gone again.
+        there = [n for n, it in enumerate(samples) if it.running & heavy]
+        assert there, f"nothing of the mode ran on {host}"
+        assert all(it.running <= heavy for it in samples[there[0] : there[-1] + 1])
+        assert not samples[-1].held
+
+
+async def test_a_script_on_the_other_host(both: Bed) -> None:
+    """MODE-4, CONF-6: a window of raven alone runs raven's own script there, with its cap; ours verifies."""
+    log = both.root / "tool.log"
+    tool = both.root / "tool.sh"
+    tool.write_text(f'#!/bin/sh\necho "$1 cap=$HOSTLER_CAP_SECONDS $HOSTLER_BOX_RESERVATION_PATH" >> {log}\n')
+    tool.chmod(0o700)
+    command = {verb: {"exec": [str(tool), verb], "timeout": "10s"} for verb in ("open", "close", "status")}
+    modes(both, hosts={"raven": ["raven-work"]}, routes={}, tool=command)
+    await both.start()
+    await standing(both)
+    await opened(both, "--cap", "5m")
+    assert hold(both.raven) is not None
+    assert hold(both.crow) is None
+    await both.crow.told("window", "close")
+    told = ("status cap=", "open cap=300", "close cap=300")
+    assert log.read_text().splitlines() == [f"{it} {both.raven.hold}" for it in told]
     await as_before(both)

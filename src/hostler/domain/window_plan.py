@@ -28,6 +28,8 @@ from hostler.domain.step import (
 )
 from hostler.domain.values import EngineId, HostName, ServingClass, gib
 
+SCRIPT: Final = "the script of the mode "
+"""The name of a window's script among the definitions that travel, before that of its mode (CONF-6)."""
 AFTER_S: Final = 600.0
 """How long the hold outlives the cap at least (WIN-5)."""
 _UNTOUCHED: Final = (DriverKind.EXTERNAL, DriverKind.DISTRIBUTED)
@@ -125,7 +127,7 @@ def window_plan(fleet: Fleet, mode: Mode, cap_s: float, drain_s: float) -> tuple
     )
     verified = tuple(VerifyRestore(host=it.host, mode=mode.name) for it in every)
     if mode.tool is not None:
-        return (*holds, *verified, *early, _tool(fleet, mode, mode.tool, cap_s), *late)
+        return (*holds, *verified, *early, script(mode, mode.tool, script_host(fleet, mode), cap_s), *late)
     return (
         *(_deadman(it, mode, cap_s) for it in every),
         *holds,
@@ -189,16 +191,29 @@ def _suspend(shift: Shift, engine: Engine) -> SuspendEngine:
     return SuspendEngine(host=shift.host, engine=engine.id, back=back)
 
 
-def _tool(fleet: Fleet, mode: Mode, tool: Tool, cap_s: float) -> RunCommand:
-    """The window's script, on this host where the window has it, else on its first."""
+def script(mode: Mode, tool: Tool, host: HostName, cap_s: float | None) -> RunCommand:
+    """The step that runs a window's script on `host`; to another host only its name travels (CONF-6)."""
     return RunCommand(
-        host=fleet.here if fleet.here in mode.hosts else next(iter(mode.hosts)),
+        host=host,
         argv=tool.open.argv,
         undo=tool.close.argv,
         timeout_s=tool.open.timeout_s,
         undo_timeout_s=tool.close.timeout_s,
+        definition=f"{SCRIPT}{mode.name}",
+        digest=tool.digest,
         cap_s=cap_s,
     )
+
+
+def script_host(fleet: Fleet, mode: Mode) -> HostName:
+    """Where a window's script runs: on the head where the window has it, else on its first host."""
+    return next((it for it in mode.hosts if it in fleet.head), next(iter(mode.hosts)))
+
+
+def script_of(fleet: Fleet, definition: str, host: HostName, cap_s: float | None) -> RunCommand | None:
+    """The script of that name in this config; None when it has none."""
+    mode = fleet.modes.get(definition.removeprefix(SCRIPT)) if definition.startswith(SCRIPT) else None
+    return None if mode is None or mode.tool is None else script(mode, mode.tool, host, cap_s)
 
 
 def _starts(fleet: Fleet, mode: Mode, every: Sequence[Shift]) -> Iterator[StartEngine]:

@@ -82,6 +82,7 @@ class LocalNode:
             case ArmDeadman() as step:
                 self.deadman.preflight(step)
             case (CheckMemory() | VerifyRestore()) as step:
+                self.hold.lasts()
                 await self.windows.preflight(step)
             case RemoveHold() | UndoCommand() | CallWebhook() | UndoWebhook() | DisarmDeadman():
                 return
@@ -171,7 +172,14 @@ class LocalNode:
         await self.processes.register(lease, pid, start_ticks)
 
     async def upkeep(self) -> None:
-        """What this host does for its leases, again and again: the hold record keeps its end (HOLD-11)."""
+        """What this host does for its leases, again and again: the hold record keeps its end (HOLD-11).
+
+        A window that its deadman put back, verified, holds nothing here any more (LEASE-14).
+        """
+        held = self.files.guard.posts.held
+        over = {it.window for it in self.deadman.reports() if it.verified}
+        if any(it.lease in over for it in held.values()):
+            await self.files.adopt({thing: it for thing, it in held.items() if it.lease not in over})
         holding = self.files.guard.holding(HOLD, self.host)
         if holding is not None:
             await self.hold.keep(holding)

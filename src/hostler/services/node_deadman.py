@@ -286,8 +286,13 @@ class NodeDeadman:
         self.taken_up[own.window] = report
 
     async def _let_run(self, own: DeadmanState) -> None:
-        """Take the lease's suspensions off the engines that the deadman brings back."""
-        for lane in self._lanes(own.start):
+        """Take the lease's drains and suspensions off: the deadman brings back what it took down.
+
+        Off all engines: with a head that stays away nobody else would (WIN-11).
+        """
+        for lane in self.engines.lanes.by_id.values():
+            if own.window in lane.drains:
+                self.engines.stopping.undrain(lane, by=own.window, actor=f"deadman:{own.window}")
             try:
                 self.engines.suspensions.recall(lane)
                 await self.engines.suspensions.remove(lane, f"deadman:{own.window}", owner=own.window)

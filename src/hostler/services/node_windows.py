@@ -30,7 +30,7 @@ from hostler.domain.plan import text
 from hostler.domain.step import CheckMemory, Operation, VerifyRestore
 from hostler.domain.values import EngineId, HostName, format_size, gib, shorten
 from hostler.domain.window import Back, HostReport, unusual
-from hostler.domain.window_plan import budget_s, members
+from hostler.domain.window_plan import budget_s, members, script_host
 from hostler.services.engines import Engines
 from hostler.services.lanes import Lane
 from hostler.services.needs import Clock, Events, MemoryReader, PortTable, StateFiles
@@ -71,14 +71,15 @@ class NodeWindows:
             self._residue(step)
             return
         mode = self._mode(step)
-        tool = () if mode.tool is None else (mode.tool.open, mode.tool.close, mode.tool.status)
+        mine = mode.tool if script_host(self.engines.lanes.config.fleet, mode) == step.host else None
+        tool = () if mine is None else (mine.open, mine.close, mine.status)
         for argv in (*(it.argv for it in mode.verify if it.host == step.host), *(it.argv for it in tool)):
             if not self.commands.exists(argv[0]):
                 raise NotFound(what="command", name=shorten(argv[0], 256))
         for lane in self.engines.lanes.by_id.values():
             self._known(lane)
-        if mode.tool is not None:
-            await self._answers(step, mode.tool.status)
+        if mine is not None:
+            await self._answers(step, mine.status)
 
     def _known(self, lane: Lane) -> None:
         """Whoever listens where an engine of ours would, and is none of ours, cannot be evicted (WIN-8)."""

@@ -42,6 +42,7 @@ from hostler.domain.step import (
 )
 from hostler.domain.values import HostName, shorten
 from hostler.domain.window import HostReport
+from hostler.domain.window_plan import script_of
 from hostler.services.needs import Clock
 from hostler.services.present import Present
 from hostler.services.schedule_needs import NodeMemory, PutBack, Remembered
@@ -341,6 +342,9 @@ class RemoteNode:
 
     def _found(self, named: Named) -> Step:
         """A command or webhook of that host as this config has it, else as its name: it is done there."""
+        script = script_of(self.config.fleet, named.definition, self.host, named.cap_s)
+        if script is not None and script.digest == named.digest:
+            return script
         for resource in self.config.fleet.resources.values():
             for action in resource.actions:
                 if action.definition == named.definition and action.digest == named.digest:
@@ -353,6 +357,7 @@ class RemoteNode:
                 undo=(name,) if named.undo else None,
                 definition=name,
                 digest=named.digest,
+                cap_s=named.cap_s,
             )
         return CallWebhook(
             host=named.host,
