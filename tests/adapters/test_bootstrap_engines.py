@@ -85,9 +85,7 @@ def test_a_distributed_engine_answers_where_its_last_member_does(tmp_path: Path)
     engines = (
         Engine(id=names[0], host=raven, port=9000),
         Engine(id=names[1], host=crow, port=8103, model="big"),
-        Engine(
-            id=EngineId("wide"), host=crow, driver=DriverKind.DISTRIBUTED, model="big", members=names
-        ),
+        Engine(id=EngineId("wide"), host=crow, driver=DriverKind.DISTRIBUTED, model="big", members=names),
     )
     made = replace(fleet(), hosts=frozen({crow: Host(name=crow), raven: Host(name=raven)}))
     made = replace(made, here=crow, engines=frozen({it.id: it for it in engines}))

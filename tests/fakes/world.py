@@ -242,6 +242,12 @@ def lane_of(it: Engine, now: float, port: int) -> Lane:
     return Lane(engine=it, launch=launch, status=EngineState(engine=it.id), used=now, down_since=now)
 
 
+def lanes_of(made: Fleet, clock: ManualClock, events: EventList) -> Lanes:
+    """The engines of this host."""
+    found = {it.id: lane_of(it, clock.elapsed(), 8100 + n) for n, it in enumerate(made.local_engines())}
+    return Lanes(config=Present(fleet=made), clock=clock, events=events, by_id=coupled(frozen(found)))
+
+
 def drivers_of(driver: TimedDriver, parts: Distributed) -> Mapping[str, Driver]:
     """One fake for both kinds, and what acts on the members of distributed engines."""
     fakes: Mapping[str, Driver] = {"process": driver, "external": driver}
@@ -330,19 +336,7 @@ def join(
 ) -> World:
     """The services of one daemon, as the bootstrap joins them."""
     events, ids = EventList(), CountingIds()
-    lanes = Lanes(
-        config=Present(fleet=made),
-        clock=clock,
-        events=events,
-        by_id=coupled(
-            frozen(
-                {
-                    it.id: lane_of(it, clock.elapsed(), 8100 + index)
-                    for index, it in enumerate(made.local_engines())
-                }
-            )
-        ),
-    )
+    lanes = lanes_of(made, clock, events)
     guard = Guard()
     parts = Distributed(
         lanes=lanes, files=files, ids=ids, clock=clock, events=events, guard=guard, over=asyncio.Event()

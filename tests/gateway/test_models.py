@@ -35,7 +35,7 @@ NAMES = (
 
 
 async def test_the_list() -> None:
-    """GW-2, ENG-11: the list has each route and each engine, with its state; none that is hidden or a member."""
+    """GW-2, ENG-11: the list has routes and engines with their state, and none that is hidden or a member."""
     heavy = replace(engine("heavy", 8105), serving_class=ServingClass.WEDGE_RISK, context=4096)
     unseen = replace(engine("x", 8106), hidden=True), replace(engine("y", 8107), of=EngineId("z"))
     engines = (engine("fast", 8101), engine("large", 8102), heavy, *unseen)

@@ -44,8 +44,8 @@ async def members(box: Box) -> list[tuple[str, str, str]]:
 
 async def at(box: Box, kind: str, engine: str) -> str:
     """When that last happened to the engine."""
-    rows = [it for it in await box.events(kind) if it["subject"]["engine"] == engine]  # type: ignore[index]
-    return str(rows[-1]["time"])
+    found = [(it["subject"], str(it["time"])) for it in await box.events(kind)]
+    return [time for subject, time in found if isinstance(subject, dict) and subject["engine"] == engine][-1]
 
 
 async def kill_worker(crow: Box) -> None:
