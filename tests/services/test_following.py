@@ -207,10 +207,11 @@ async def test_a_later_daemon_waits_for_a_node_that_is_away() -> None:
         it.far.faults["observe stop worker"] = AWAY
         later = it.again()
         await later.during(10, later.world.engines.adopt(later.world.lane("master")))
-        adopting = later.during(0, later.world.engines.adopt(later.world.lane("wide")))
-        later.far.once.clear()
+        adopting = asyncio.ensure_future(later.world.engines.adopt(later.world.lane("wide")))
+        await later.world.clock.advance(0.1)
+        assert later.states() == ("unknown", "ready")
         del later.far.faults["observe stop worker"]
-        await later.world.clock.advance(10)
+        await later.world.clock.advance(1)
         await adopting
         assert later.states() == ("ready", "ready")
 
@@ -265,3 +266,26 @@ async def test_no_timer_and_no_request_brings_a_member_up() -> None:
             await it.world.clock.advance(1)
             assert "is a member of wide and does not start alone" in str(task.exception())
         assert it.log == []
+
+
+async def test_a_member_that_somebody_stops_fails_the_whole() -> None:
+    """ENG-11: a member that is stopped while no lease has it is lost like any, and the others are stopped."""
+    async with pair() as it:
+        await it.up()
+        await it.during(60, it.world.engines.stop("master", BOT))
+        await follows(it)
+        assert (it.states(), it.worker.up) == (("failed", "stopped"), False)
+        assert it.world.lane("wide").status.why == "it lost a member: master on crow is stopped"
+
+
+async def test_what_a_window_starts_is_not_tidied_up() -> None:
+    """ENG-11, LEASE-15: what is left of an earlier start is ended, but not while a lease has the whole."""
+    async with pair() as it:
+        it.world.files.save("engines/wide/whole", {"epoch": "whole_0", "generation": 1, "begun": True})
+        leased(it)
+        it.worker.up = True
+        await it.during(3, it.follow.look(it.world.lane("wide")))
+        assert it.log == []
+        it.world.gate.guard.adopt({})
+        await it.during(3, it.follow.look(it.world.lane("wide")))
+        assert it.log == ["stop worker"]

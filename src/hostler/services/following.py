@@ -85,8 +85,6 @@ class Following:
 
     async def _of_resting(self, lane: Lane, sights: Sequence[Sight]) -> None:
         """One that is down: taken for running when a window started all of its members, else tidied up."""
-        if lane.starting is not None and not lane.starting.done():
-            return
         if whole(it.state for it in sights) is State.READY:
             await self.engines.adopt(lane)
         elif self._owed(lane) and all(it.state is not None for it in sights):
