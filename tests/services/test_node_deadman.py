@@ -18,6 +18,7 @@ from hostler.domain.step import (
     DrainEngine,
     FoundDeadman,
     PointRoute,
+    ResumeEngine,
     Step,
     SuspendEngine,
     Undo,
@@ -339,6 +340,21 @@ async def test_a_report_is_taken_up(it: Parts, deadmen: FakeDeadmen, tell: Telle
     assert (await it.node.memory()).reports == (REPORT,)
     await undo(tell, DISARM)
     assert (await it.node.memory()).reports == ()
+
+
+async def test_an_undo_after_its_report_finds_its_engines(
+    it: Parts, deadmen: FakeDeadmen, tell: Teller
+) -> None:
+    """WIN-7, ENG-7: what the deadman has just started is known before it is started a second time."""
+    await tell.do(ARM)
+    await tell.do(SUSPEND)
+    lane = it.world.lane("big")
+    await it.world.driver.start(lane.launch)
+    before = it.world.driver.started.count(lane.engine.id)
+    deadmen.change(LEASE, alive=False, report=REPORT)
+    await undo(tell, ResumeEngine(host=HOST, engine="big", start=True))
+    assert (lane.state, lane.suspended_by) == (State.READY, ())
+    assert it.world.driver.started.count(lane.engine.id) == before
 
 
 async def test_after_its_report_nothing_here_is_the_windows(

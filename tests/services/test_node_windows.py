@@ -161,7 +161,7 @@ async def test_what_was_up_is_verified_and_reported() -> None:
         await tell.rig.wait(tell.rig.node.perform(opening(tell)))
         await tell.do(VERIFY)
         assert it.commands.ran == [("make", "sure")]
-        report = it.world.files.load(f"windows/{LEASE}/report")
+        report = it.world.files.load(f"windows/{LEASE}/verified")
         assert report is not None
         assert report["wrong"] == []
         rows = report["engines"]
@@ -217,7 +217,7 @@ async def test_a_command_that_does_not_succeed_is_told(way: str, words: str) -> 
         getattr(it.commands, way).add("check")
         with pytest.raises(StepFailed, match=words):
             await tell.do(VERIFY)
-        report = it.world.files.load(f"windows/{LEASE}/report")
+        report = it.world.files.load(f"windows/{LEASE}/verified")
         assert report is not None
         assert words in str(report["wrong"])
 

@@ -139,7 +139,7 @@ class LocalNode:
             case CheckMemory() as step:
                 return self.windows.seen(step)
             case VerifyRestore() as step:
-                return self.windows.still(operation, step)
+                return await self.windows.still(operation, step)
             case step:
                 return await self.engines.verify(operation, step)
 

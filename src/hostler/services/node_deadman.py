@@ -145,7 +145,8 @@ class NodeDeadman:
             return
         undo = is_undo(operation.id)
         if own.report is not None and undo:
-            # What it did is seen as it is; what it could not do, or may not, is left to this daemon.
+            # What it did is seen as it is, its engines known; what it could not do is left to this daemon.
+            await self._take_up(own, own.report)
             yield
             return
         if own.restoring or own.report is not None:
