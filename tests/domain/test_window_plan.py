@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from hostler.domain.fleet import DriverKind, Fleet, Host, frozen
+from hostler.domain.fleet import DriverKind, EngineTarget, Fleet, Host, Plain, frozen
 from hostler.domain.mode import Mode, Tool, ToolCommand
 from hostler.domain.plan import text
 from hostler.domain.step import ArmDeadman, CheckMemory, HoldHost, RunCommand, StartEngine, SuspendEngine
@@ -211,3 +211,24 @@ def test_without_a_standing_mode_nothing_comes_back() -> None:
     (crow,) = shifts(bare, HEAVY)
     assert (crow.back, crow.restore_s) == ((), 0.0)
     assert {it.serving_class for it in crow.into} == {ServingClass.RESIDENT, ServingClass.WINDOWED}
+
+
+def test_a_route_waits_for_the_members_of_its_engine() -> None:
+    """ENG-11, LEASE-4: a route leads to a distributed engine once the window has started its members."""
+    made = pair()
+    members = {
+        name: replace(it, of=EngineId("both")) if name in ("worker", "master") else it
+        for name, it in made.engines.items()
+    }
+    chat = made.routes[RouteName("chat")]
+    wide = Plain(targets=(EngineTarget(engine=EngineId("both")),))
+    route = replace(chat, profiles=frozen({**chat.profiles, "wide": wide}))
+    fleet = replace(made, engines=frozen(members), routes=frozen({chat.name: route}))
+    heavy = replace(fleet.modes["heavy"], routes=frozen({chat.name: "wide"}))
+    plan = planned(fleet, heavy)
+    assert plan[-4:] == [
+        "start worker",
+        "start master",
+        "route chat to wide on crow",
+        "route chat to wide on raven",
+    ]

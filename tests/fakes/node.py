@@ -47,7 +47,7 @@ from hostler.services.schedule_needs import NodeMemory, Remembered
 
 @dataclass
 class FakeEngine:
-    """An engine: up or down, and who keeps it so. `healthy` False: a start of it fails.
+    """An engine: up or down, and who keeps it so. `healthy` False: a start of it fails. `failed`: it says so.
 
     `revival` is what else brings it up, `kept` what was found before `kept_by` set it to nothing.
     """
@@ -56,6 +56,7 @@ class FakeEngine:
     suspended_by: set[str] = field(default_factory=set)
     draining_by: set[str] = field(default_factory=set)
     healthy: bool = True
+    failed: bool = False
     revival: str | None = None
     kept: str | None = None
     kept_by: set[str] = field(default_factory=set)
@@ -257,7 +258,7 @@ class FakeNode:
             up=engine.up,
             suspended_by=tuple(sorted(engine.suspended_by)),
             draining_by=tuple(sorted(engine.draining_by)),
-            state="ready" if engine.up else "stopped",
+            state="ready" if engine.up else "failed" if engine.failed else "stopped",
             revival=engine.revival,
         )
 

@@ -279,6 +279,7 @@ def parts(world: World, kept: Parts | None = None) -> Parts:
         files=files,
         clock=world.clock,
     )
+    world.parts.nodes[CROW] = node
     return Parts(
         world=world,
         node=node,

@@ -155,9 +155,24 @@ def _actions(mode: Mode, every: Sequence[Shift]) -> list[Action]:
         Action(verb="route", target=route, to=profile, host=every[0].host)
         for route, profile in mode.routes.items()
     ]
-    out = [Action(verb="suspend", target=it.id, host=it.host) for shift in every for it in shift.out]
-    into = [Action(verb="start", target=it.id, host=it.host) for shift in every for it in shift.into]
+    out = [
+        Action(verb="suspend", target=name, host=it.host)
+        for shift in every
+        for it in shift.out
+        for name in _known_as(it)
+    ]
+    into = [
+        Action(verb="start", target=name, host=it.host)
+        for shift in every
+        for it in shift.into
+        for name in _known_as(it)
+    ]
     return [*routes, *out, *into]
+
+
+def _known_as(engine: Engine) -> tuple[EngineId, ...]:
+    """What a route calls the engine: a member goes by the distributed engine that it is of (ENG-11)."""
+    return (engine.id,) if engine.of is None else (engine.id, engine.of)
 
 
 def _deadman(shift: Shift, mode: Mode, cap_s: float) -> ArmDeadman:

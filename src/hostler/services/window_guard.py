@@ -29,6 +29,9 @@ LOOK_S: Final = 2.0
 """How often ports and memory are looked at: reading the machine is not free."""
 _COMING: Final = (State.STARTING, State.READY, State.DRAINING)
 
+_NO_PROCESS: Final = (DriverKind.EXTERNAL, DriverKind.DISTRIBUTED)
+"""Drivers of what is not started here, or is its members: these are looked at one by one."""
+
 Strike = Callable[[str, str], Awaitable[Answer | None]]
 """Tells the schedule that something came up against a window; what is to be done with it."""
 
@@ -103,7 +106,7 @@ class WindowGuard:
         """Engines of ours that are not to be up: those that the hold does not allow (HOLD-5)."""
         allowed = self.holds.view().allow
         for lane in self.engines.lanes.by_id.values():
-            if lane.engine.id not in allowed and lane.launch.driver != DriverKind.EXTERNAL:
+            if lane.engine.id not in allowed and lane.launch.driver not in _NO_PROCESS:
                 yield lane
 
     def _intruders(self) -> Iterator[tuple[str, tuple[str, Lane | None]]]:

@@ -69,7 +69,8 @@ TIMED: Final = (RunCommand, UndoCommand, CallWebhook, UndoWebhook)
 class RemoteNode:
     """The node of `host`, as its config says. `file` is this host's config, for texts.
 
-    `lines` has the connections, once there are some; `spoken` the API number that both speak.
+    `lines` has the connections, once there are some; `spoken` the API number that both speak. `head` False:
+    whoever asks owns no schedule, and only operates.
     """
 
     host: HostName
@@ -78,6 +79,7 @@ class RemoteNode:
     clock: Clock
     api: int = wire.NODE_API
     lines: Lines = field(default_factory=Lines)
+    head: bool = True
     spoken: list[int] = field(default_factory=list)
 
     # ------------------------------------------------------------ the Node
@@ -204,7 +206,13 @@ class RemoteNode:
     # ------------------------------------------------------------ calls
 
     async def _speaks(self) -> int:
-        """The number that both speak; asked for again once it did not answer (NODE-7)."""
+        """The number that both speak; asked for again once it did not answer (NODE-7).
+
+        A node that asks another how it is would be taken for its head: it says its own number, and is refused
+        where that is too far away.
+        """
+        if not self.head:
+            return self.api
         if not self.spoken:
             await self.now()
         return self.spoken[0]
