@@ -3,11 +3,20 @@ from dataclasses import replace
 import pytest
 
 from hostler.domain.fleet import DriverKind, EngineTarget, Fleet, Host, Plain, frozen
-from hostler.domain.mode import Mode, Tool, ToolCommand
+from hostler.domain.mode import Mode, Present, Tool, ToolCommand, difference
 from hostler.domain.plan import text
 from hostler.domain.step import ArmDeadman, CheckMemory, HoldHost, RunCommand, StartEngine, SuspendEngine
 from hostler.domain.values import EngineId, HostName, RouteName, ServingClass
-from hostler.domain.window_plan import SCRIPT, named, script_of, shifts, sums, window_plan, window_resource
+from hostler.domain.window_plan import (
+    SCRIPT,
+    by_members,
+    named,
+    script_of,
+    shifts,
+    sums,
+    window_plan,
+    window_resource,
+)
 from tests.fakes.modes import GIB, HEAVY, engine, mode, moded
 from tests.fakes.schedule_world import resource
 
@@ -143,6 +152,15 @@ def test_a_route_leads_to_the_modes_engine_once_it_is_up() -> None:
     plan = planned(moded(), leads)
     assert plan.index("route chat to away on crow") < plan.index("drain bots")
     assert plan[-2:] == ["start glm", "route chat to glm on crow"]
+
+
+def test_a_mode_is_seen_by_the_members_of_its_distributed_engines() -> None:
+    """MODE-2, ENG-11: what runs is the members: the mode is entered when each of them is up on its host."""
+    made = pair()
+    whole = by_members(made, made.modes["heavy"])
+    assert whole.hosts == {CROW: ("embed", "worker"), RAVEN: ("master",)}
+    seen = Present(up={CROW: {EngineId("embed"), EngineId("worker")}, RAVEN: set()}, routes={})
+    assert difference(whole, seen).missing == ("master on raven",)
 
 
 def test_a_tool_does_the_evicting_itself() -> None:

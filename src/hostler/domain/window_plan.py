@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from hostler.domain.fleet import DriverKind, Engine, Fleet
+from hostler.domain.fleet import DriverKind, Engine, Fleet, frozen
 from hostler.domain.mode import Mode, Tool, standing
 from hostler.domain.plan import route_steps
 from hostler.domain.resource import Action, Resource
@@ -82,6 +82,11 @@ def members(fleet: Fleet, mode: Mode, host: HostName) -> tuple[EngineId, ...]:
     named = (fleet.engines[it] for it in mode.hosts.get(host, ()))
     parts = (part for engine in named for part in engine.members or (engine.id,))
     return tuple(dict.fromkeys(it for it in parts if fleet.engines[it].host == host))
+
+
+def by_members(fleet: Fleet, mode: Mode) -> Mode:
+    """The mode with its distributed engines as their members: these are what is seen to run (ENG-11)."""
+    return replace(mode, hosts=frozen({host: members(fleet, mode, host) for host in mode.hosts}))
 
 
 def budget_s(engine: Engine) -> float:
