@@ -10,6 +10,7 @@ import httpx2
 import pytest
 
 from hostler.domain.errors import (
+    EngineNotFound,
     IdempotencyConflict,
     InvalidRequest,
     NodeOutdated,
@@ -303,3 +304,17 @@ async def test_processes_of_another_host() -> None:
         it.parts.processes.immortal.clear()
         assert await rig.wait(it.remote.end_processes(LEASE)) == []
         await it.remote.close()
+
+
+# ---------------------------------------------------------------- for people and bots
+
+
+async def test_who_listens_and_a_warm_engine_are_asked_of_their_host() -> None:
+    """PORT-5, NODE-6: with that host's key; its own daemon looks, and its own gate says what starts."""
+    async with far() as (it, _):
+        assert (await it.remote.ports()).host == HOST
+        assert await it.remote.acquire("fast", "bot/1")
+        assert not await it.remote.acquire("fast", "bot/1")
+        with pytest.raises(EngineNotFound):
+            await it.remote.acquire("nobody", "bot/1")
+        assert {each.headers["authorization"] for each in it.cable.seen} == {f"Bearer {KEY}"}

@@ -266,6 +266,7 @@ def controls(
         care=FakeCare(),
         node=NoNode(),
         nodes=NoNodes(),
+        far={},
         sync=NoSync(),
         reload=reload_in(engines, routes, ring_, launch=lambda it: lane(it).launch, browsers=browsers),
         ports=watch_of(engines.lanes, FakeListeners()),

@@ -1,14 +1,19 @@
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
 
+import httpx2
 import pytest
 
 from hostler.domain.engine import State
-from hostler.domain.fleet import Key
-from hostler.domain.values import EngineId
+from hostler.domain.fleet import EngineTarget, Host, Key, Plain, Route, frozen
+from hostler.domain.values import EngineId, HostName, RouteName
+from hostler.interfaces.api.app import create_app
 from hostler.services.keys import digest_of, keyring
+from hostler.services.ports_live import LivePorts
 from tests.fakes.clock import settle
 from tests.interfaces.room import Room, room
+from tests.interfaces.room_fleet import engine
 
 ACQUIRE = "/llm/acquire"
 
@@ -125,3 +130,60 @@ async def test_a_key_for_some_routes_warms_no_others(box: Room) -> None:
             assert (answer.status_code, answer.json()["error"]) == (404, "model_not_found")
         assert (await client.post(ACQUIRE, json={"provider": "gpt-4o-mini"})).status_code == 200
     assert box.driver.started == ["fast"]
+
+
+@dataclass
+class Raven:
+    """The need `FarHost`: raven, whose engine `there` is cold."""
+
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    cold: bool = True
+
+    async def ports(self) -> LivePorts:
+        return LivePorts(host="raven", auto_from=8100, auto_to=8199, ports=(), silent=())
+
+    async def acquire(self, engine: str, by: str) -> bool:
+        self.asked.append((engine, by))
+        return self.cold
+
+
+def with_raven(box: Room, far: Raven) -> httpx2.AsyncClient:
+    """A client of a daemon whose route `away` leads to the engine `there`, which is raven's."""
+    there = replace(engine("there", 8109), host=HostName("raven"))
+    fleet = box.control.config.fleet
+    route = Route(
+        name=RouteName("away"),
+        profiles=frozen({"raven": Plain(targets=(EngineTarget(engine=there.id),))}),
+        active="raven",
+    )
+    box.control.config.fleet = replace(
+        fleet,
+        hosts=frozen({**fleet.hosts, there.host: Host(name=there.host)}),
+        engines=frozen({**fleet.engines, there.id: there}),
+        routes=frozen({**fleet.routes, route.name: route}),
+    )
+    box.control.routes.retable(box.control.config.fleet)
+    return replace(box, app=create_app(replace(box.control, far={"raven": far}))).client()
+
+
+async def test_an_engine_of_another_host_is_warmed_there(box: Room) -> None:
+    """NODE-6, HOLD-12: its own daemon starts it through its own gate; the answer is that of any engine."""
+    far = Raven()
+    async with with_raven(box, far) as client:
+        for provider in ("there", "away"):
+            answer = await client.post(ACQUIRE, json={"provider": provider})
+            assert answer.json() == {"ok": True, "warmed": "there", "provider": provider}
+        far.cold = False
+        answer = await client.post(ACQUIRE, json={"provider": "there"})
+        assert answer.json() == {"ok": True, "warmed": None, "provider": "there"}
+    assert [name for name, _ in far.asked] == ["there"] * 3
+    assert box.driver.started == []
+
+
+async def test_the_ports_of_another_host_are_asked_of_it(box: Room) -> None:
+    """PORT-5: `ports live --host` is answered by that host's own daemon."""
+    async with with_raven(box, Raven()) as client:
+        assert (await client.get("/v1/hostler/ports", params={"host": "raven"})).json()["host"] == "raven"
+        unknown = await client.get("/v1/hostler/ports", params={"host": "ravem"})
+        assert unknown.status_code == 404
+        assert "raven" in unknown.json()["error"]["hint"]

@@ -54,12 +54,12 @@ async def test_ports_over_http(box: Room) -> None:
     ]
 
 
-async def test_another_host_is_asked_itself(box: Room) -> None:
-    """PORT-5: a daemon tells its own host's listeners only, and says whose it is."""
+async def test_a_host_that_is_none_is_told(box: Room) -> None:
+    """PORT-5: a daemon answers for its own host and asks those of the fleet, and no other."""
     async with box.client() as client:
         answer = await client.get(PORTS, params={"host": "raven"})
     assert answer.status_code == 404
-    assert answer.json()["error"]["hint"] == "This daemon is crow's: ask the one of that host."
+    assert answer.json()["error"]["code"] == "not_found"
 
 
 async def test_a_broken_registry_is_told(box: Room) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from typing import cast
 
@@ -47,6 +48,29 @@ async def test_a_lease_on_the_other_host(both: Bed) -> None:
     await crow.told("release", "raven_box")
     assert [await it.said("far") for it in (crow, raven)] == ["I am raven-work."] * 2
     assert not raven.hold.exists()
+
+
+async def test_what_is_asked_of_another_host(both: Bed) -> None:
+    """NODE-6, PORT-5, HOLD-12: any daemon warms an engine of any host, and says who listens there."""
+    both.engine("cold", "raven", 8104)
+    await both.ready()
+    crow, raven = both.crow, both.raven
+    async with crow.client() as client:
+        answer = await client.post("/llm/acquire", json={"provider": "cold"})
+        assert answer.json() == {"ok": True, "warmed": "cold", "provider": "cold"}
+        await raven.is_state("cold", "ready")
+        again = await client.post("/llm/acquire", json={"provider": "cold"})
+        assert again.json()["warmed"] is None
+        await raven.told("stop", "cold")
+        await raven.told("box", "hold", "--owner", "bench", "--minutes", "5")
+        held = await client.post("/llm/acquire", json={"provider": "cold"})
+        assert (held.status_code, held.json()["owner"]) == (409, "bench")
+    live = await crow.run("ports", "live", "--host", "raven", "--json")
+    found = json.loads(live.out)
+    assert found["host"] == "raven"
+    assert "raven-work" in {row["engine"] for row in found["ports"]}
+    from_raven = json.loads((await raven.run("ports", "live", "--host", "crow", "--json")).out)
+    assert "crow-work" in {row["engine"] for row in from_raven["ports"]}
 
 
 async def test_only_the_head_owns_the_schedule(both: Bed) -> None:

@@ -120,6 +120,7 @@ def build(ground: Ground) -> Daemon:
         reload=reload,
         door=nodes.door,
         nodes=nodes.listed,
+        far=nodes.far,
         sync=syncing.api,
     )
     return _daemon(ground, world, made, watch, nodes, syncing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hostler.services.browser_guard import BrowserGuard
 from hostler.services.control import Control
 from hostler.services.elsewhere import Elsewhere
 from hostler.services.engines import Engines
+from hostler.services.far_hosts import FarHost
 from hostler.services.feed import Feed
 from hostler.services.history import History
 from hostler.services.holds import Holds
@@ -41,6 +43,7 @@ class Services:
     reload: Reload
     door: NodeDoor
     nodes: NodesApi
+    far: Mapping[str, FarHost]
     sync: SyncApi
 
 
@@ -75,5 +78,6 @@ def control_of(ground: Ground, world: World, made: Services) -> Control:
         reload=made.reload,
         node=made.door,
         nodes=made.nodes,
+        far=made.far,
         sync=made.sync,
     )

@@ -45,6 +45,7 @@ class Nodes:
     node: LocalNode
     door: NodeDoor
     listed: NodesApi
+    far: Mapping[str, RemoteNode]
     head: Scheduling | None
     loops: Mapping[str, Loop]
     hang_up: Loop | None
@@ -74,6 +75,7 @@ def nodes_of(
             node=node,
             door=door,
             listed=listed,
+            far=neighbours,
             head=None,
             loops=loops,
             hang_up=_hanging_up(neighbours.values()),
@@ -86,6 +88,7 @@ def nodes_of(
         node=node,
         door=door,
         listed=contacts,
+        far=neighbours,
         head=head,
         loops=frozen({**asking, FOLLOWING: follow.run}),
         hang_up=_hanging_up((contacts, *neighbours.values())),

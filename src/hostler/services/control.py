@@ -5,11 +5,12 @@ Decides nothing: it is the one value that `interfaces.api.create_app` takes, bui
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from hostler.services.browser_guard import BrowserGuard
 from hostler.services.engines import Engines
+from hostler.services.far_hosts import FarHost
 from hostler.services.feed import Feed
 from hostler.services.holds import Holds
 from hostler.services.keys import Keyring
@@ -34,7 +35,7 @@ from hostler.services.sync_needs import SyncApi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """The services of one daemon. `metrics` renders the exposition text of METRIC-1."""
+    """The services of one daemon. `metrics` renders the text of METRIC-1; `far` are other hosts, by name."""
 
     config: Present
     engines: Engines
@@ -55,6 +56,7 @@ class Control:
     care: CareApi
     node: NodeApi
     nodes: NodesApi
+    far: Mapping[str, FarHost]
     sync: SyncApi
     reload: Reload
     ports: PortWatch

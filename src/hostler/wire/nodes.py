@@ -110,6 +110,15 @@ class FenceCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WarmCall:
+    """Have an engine of the host ready, through its own gate; `by` is who asked for it elsewhere."""
+
+    api: Api
+    engine: Text
+    by: Text = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessCall:
     """A process group of the host that works under a lease from now on."""
 
@@ -210,6 +219,14 @@ class MemoryAnswer:
     reports: tuple[DeadmanReport, ...] = ()
     restoring: tuple[str, ...] = ()
     strikes: tuple[WindowStrike, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmAnswer:
+    """It is ready. `started`: it was not before."""
+
+    api: int
+    started: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,7 @@ from hostler.domain.values import HostName, shorten
 from hostler.domain.window import HostReport
 from hostler.domain.window_plan import script_of
 from hostler.services.needs import Clock
+from hostler.services.ports_live import LivePorts
 from hostler.services.present import Present
 from hostler.services.schedule_needs import NodeMemory, PutBack, Remembered
 from hostler.wire import nodes as wire
@@ -61,6 +62,8 @@ WAIT_S: Final = 10.0
 LOST_S: Final = 30.0
 """A node that does not answer for so long in the middle of an operation is unreachable (F14)."""
 AGAIN_S: Final = 1.0
+START_S: Final = 24 * 3600.0
+"""How long a start there is waited for: its own budget ends it."""
 MOST_TEXT: Final = 500
 TIMED: Final = (RunCommand, UndoCommand, CallWebhook, UndoWebhook)
 
@@ -172,6 +175,17 @@ class RemoteNode:
         """See `Node.adopt`."""
         rows = held_to(held, self.clock.moment())
         await self._post("/held", wire.HeldCall(api=await self._speaks(), held=rows), wire.Heard)
+
+    # ------------------------------------------------------------ for people and bots
+
+    async def ports(self) -> LivePorts:
+        """See `FarHost.ports`."""
+        return await self._get("/ports", LivePorts)
+
+    async def acquire(self, engine: str, by: str) -> bool:
+        """See `FarHost.acquire`. A start ends by itself long before this call would."""
+        body = wire.WarmCall(api=await self._speaks(), engine=engine, by=shorten(by, wire.MAX_TEXT))
+        return (await self._post("/acquire", body, wire.WarmAnswer, START_S)).started
 
     # ------------------------------------------------------------ beside it
 

@@ -6,18 +6,20 @@ refusals. Whether it may start is the gate's decision.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from starlette.responses import Response
 
-from hostler.domain.errors import InvalidRequest, ModelNotFound, NotFound
+from hostler.domain.errors import InvalidRequest, ModelNotFound, NodeUnreachable, NotFound
 from hostler.domain.fleet import DriverKind, Engine, EngineTarget, Escalating, Target
 from hostler.domain.gate import Ask
 from hostler.domain.route import Shared, engines_of, lookup, nearest, order
-from hostler.domain.values import Cause, EngineId, shorten
+from hostler.domain.values import Cause, shorten
 from hostler.interfaces.api.answers import json_answer
 from hostler.interfaces.api.endpoint import Call
 from hostler.interfaces.api.shapes import LONGEST_WAIT_S, AcquireBody, Acquired
 from hostler.services.control import Control
-from hostler.services.lanes import Lane
+from hostler.wire.nodes import NODE_API, WarmAnswer, WarmCall, spoken
 
 
 async def acquire(call: Call) -> Response:
@@ -28,14 +30,37 @@ async def acquire(call: Call) -> Response:
             what="A provider is needed.", expected='{"provider": "ENGINE or route"}', where="provider"
         )
     _may(call, provider)
-    lane = _cold(call.control, provider)
-    if lane is None:
+    engine = _cold(call.control, provider)
+    if engine is None:
         return json_answer(Acquired(ok=True, warmed=None, provider=provider))
-    engine = lane.engine.id
-    route = provider if provider != engine else None
-    ask = Ask(engine=engine, cause=Cause.ACQUIRE, requester=call.by, route=route)
-    await call.control.engines.ensure_ready(engine, ask, wait_s=LONGEST_WAIT_S)
-    return json_answer(Acquired(ok=True, warmed=engine, provider=provider))
+    started = await _warmed(call, engine, route=provider if provider != engine.id else None)
+    return json_answer(Acquired(ok=True, warmed=engine.id if started else None, provider=provider))
+
+
+async def warm(call: Call) -> Response:
+    """An engine of this host, asked for at another one's gateway."""
+    body = call.body(WarmCall)
+    spoken(str(call.control.config.fleet.here), NODE_API, "who asks", body.api)
+    lane = call.control.engines.lanes.get(body.engine)
+    by = replace(call.by, client=shorten(body.by, 40) or call.by.client)
+    started = not lane.ready
+    if started:
+        ask = Ask(engine=lane.engine.id, cause=Cause.ACQUIRE, requester=by)
+        await call.control.engines.ensure_ready(lane.engine.id, ask, wait_s=LONGEST_WAIT_S)
+    return json_answer(WarmAnswer(api=NODE_API, started=started))
+
+
+async def _warmed(call: Call, engine: Engine, route: str | None) -> bool:
+    """Have it ready, on whichever host it is; whether it was started."""
+    control = call.control
+    if engine.id in control.engines.lanes.by_id:
+        ask = Ask(engine=engine.id, cause=Cause.ACQUIRE, requester=call.by, route=route)
+        await control.engines.ensure_ready(engine.id, ask, wait_s=LONGEST_WAIT_S)
+        return True
+    far = control.far.get(engine.host)
+    if far is None:
+        raise NodeUnreachable(host=engine.host, why="this daemon knows no node of it; restart it")
+    return await far.acquire(engine.id, call.by.client)
 
 
 def _may(call: Call, provider: str) -> None:
@@ -43,21 +68,22 @@ def _may(call: Call, provider: str) -> None:
     listed, table = call.who.routes, call.control.routes.table
     if listed is None:
         return
-    name = provider if provider in call.control.engines.lanes.by_id else table.aliases.get(provider, provider)
+    name = provider if provider in table.engines else table.aliases.get(provider, provider)
     if name not in listed:
         raise ModelNotFound(model=shorten(provider, 256), nearest=nearest(provider, listed))
 
 
-def _cold(control: Control, provider: str) -> Lane | None:
-    """The engine to start for `provider`; None when one is ready, or none of it is ours to start."""
-    lanes = control.engines.lanes
-    lane = lanes.by_id.get(EngineId(provider))
-    if lane is not None:
-        return None if lane.ready else lane
-    engines = [lanes.get(it) for it in _meant(control, provider)]
-    if any(it.ready for it in engines):
+def _cold(control: Control, provider: str) -> Engine | None:
+    """The engine to start for `provider`; None when one is ready here, or none of it is ours to start.
+
+    Whether one of another host is ready only that host knows.
+    """
+    table, lanes = control.routes.table, control.engines.lanes
+    own = table.engines.get(provider)
+    engines = [own] if own is not None else [table.engines[it] for it in _meant(control, provider)]
+    if any(it.id in lanes.by_id and lanes.by_id[it.id].ready for it in engines):
         return None
-    return next((it for it in engines if it.engine.driver is not DriverKind.EXTERNAL), None)
+    return own or next((it for it in engines if it.driver is not DriverKind.EXTERNAL), None)
 
 
 def _meant(control: Control, provider: str) -> tuple[str, ...]:

@@ -8,27 +8,19 @@ from __future__ import annotations
 from typing import Final
 
 from hostler.domain.errors import (
-    BoxReserved,
     CursorReset,
-    Draining,
-    EngineFailed,
     EngineNotFound,
     InvalidConfig,
     LimitReached,
-    MemoryNever,
-    MemoryNow,
     MemoryResidue,
     ModelNotFound,
+    NodeUnreachable,
     NotFound,
     NotLaunchable,
     OrchestrationDisabled,
-    PortConflict,
     Refusal,
     ScheduleUnavailable,
-    ServingClassRefused,
     StopUnverified,
-    Suspended,
-    TopologyRefused,
 )
 from hostler.interfaces.api import changing, reading, schedule
 from hostler.interfaces.api.acquire import acquire
@@ -36,6 +28,7 @@ from hostler.interfaces.api.answers import SSE
 from hostler.interfaces.api.endpoint import Endpoint
 from hostler.interfaces.api.node_endpoints import NODES
 from hostler.interfaces.api.ports import PORTS
+from hostler.interfaces.api.refusing import STARTING
 from hostler.interfaces.api.schedule_endpoints import SCHEDULING
 from hostler.interfaces.api.shapes import (
     AcquireBody,
@@ -71,21 +64,6 @@ from hostler.services.picture import Health, Picture
 
 Codes = tuple[type[Refusal], ...]
 
-STARTING: Final[Codes] = (
-    EngineNotFound,
-    OrchestrationDisabled,
-    NotLaunchable,
-    ServingClassRefused,
-    Suspended,
-    BoxReserved,
-    PortConflict,
-    TopologyRefused,
-    MemoryNow,
-    MemoryNever,
-    Draining,
-    EngineFailed,
-)
-"""What every start may be refused with, in the gate's order (GATE-1)."""
 STOPPING: Final[Codes] = (EngineNotFound, OrchestrationDisabled, NotLaunchable, StopUnverified, MemoryResidue)
 
 ENGINE: Final = "/v1/hostler/engines/{engine}"
@@ -310,7 +288,7 @@ CHANGING: Final = (
         handler=acquire,
         body=AcquireBody,
         answer=Acquired,
-        refusals=(ModelNotFound, NotFound, *STARTING),
+        refusals=(ModelNotFound, NotFound, NodeUnreachable, *STARTING),
         flat=True,
     ),
 )

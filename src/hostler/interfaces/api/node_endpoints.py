@@ -15,6 +15,7 @@ from hostler.domain.errors import (
     EngineFailed,
     EngineNotFound,
     IdempotencyConflict,
+    InvalidConfig,
     InvalidRequest,
     NodeOutdated,
     NotFound,
@@ -23,9 +24,12 @@ from hostler.domain.errors import (
     StepFailed,
     StoreFull,
 )
-from hostler.interfaces.api import nodes
+from hostler.interfaces.api import acquire, nodes
 from hostler.interfaces.api.endpoint import Endpoint
+from hostler.interfaces.api.ports import own_ports
+from hostler.interfaces.api.refusing import STARTING
 from hostler.services.keys import Scope
+from hostler.services.ports_live import LivePorts
 from hostler.wire.nodes import (
     EndCall,
     FenceCall,
@@ -39,6 +43,8 @@ from hostler.wire.nodes import (
     ProcessCall,
     ReceiptAnswer,
     ReportAnswer,
+    WarmAnswer,
+    WarmCall,
 )
 
 NODE: Final = "/v1/hostler/node"
@@ -149,6 +155,25 @@ NODES: Final = (
         summary="What this host wrote down of a window's restore: each engine, and what is wrong.",
         handler=nodes.report,
         answer=ReportAnswer,
+    ),
+    Endpoint(
+        method="GET",
+        path=f"{NODE}/ports",
+        scope=Scope.NODE,
+        summary="Who listens on this host, for another host's daemon.",
+        handler=own_ports,
+        answer=LivePorts,
+        refusals=(InvalidConfig,),
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{NODE}/acquire",
+        scope=Scope.NODE,
+        summary="Have an engine of this host ready, through its own gate, for another host's gateway.",
+        handler=acquire.warm,
+        body=WarmCall,
+        answer=WarmAnswer,
+        refusals=(NodeOutdated, *STARTING),
     ),
 )
 """Every call of other nodes, and the list of nodes."""

@@ -6,7 +6,8 @@ from typing import Final
 
 from starlette.responses import Response
 
-from hostler.domain.errors import InvalidConfig, NotFound
+from hostler.domain.errors import InvalidConfig, NodeUnreachable, NotFound
+from hostler.domain.route import nearest
 from hostler.domain.values import shorten
 from hostler.interfaces.api.answers import json_answer
 from hostler.interfaces.api.endpoint import Call, Endpoint
@@ -16,12 +17,18 @@ from hostler.services.ports_live import LivePorts
 
 
 async def ports(call: Call) -> Response:
-    """Every listener of this host; another host's daemon is asked for its own."""
-    asked, here = call.query(PortsQuery).host, call.control.config.fleet.here
-    if asked is not None and asked != here:
-        raise NotFound(
-            what="host", name=shorten(asked), nearest=f"This daemon is {here}'s: ask the one of that host."
-        )
+    """Every listener of this host, or of another one, whose own daemon is asked."""
+    asked, fleet = call.query(PortsQuery).host, call.control.config.fleet
+    if asked is None or asked == fleet.here:
+        return json_answer(await call.control.ports.look())
+    far = call.control.far.get(asked)
+    if far is None:
+        raise NotFound(what="host", name=shorten(asked), nearest=nearest(asked, fleet.hosts))
+    return json_answer(await far.ports())
+
+
+async def own_ports(call: Call) -> Response:
+    """Every listener of this host, for another one."""
     return json_answer(await call.control.ports.look())
 
 
@@ -29,9 +36,9 @@ PORTS: Final = Endpoint(
     method="GET",
     path="/v1/hostler/ports",
     scope=Scope.STATUS,
-    summary="Who listens on this host, with process, unit, container and engine, beside the registry.",
+    summary="Who listens on a host, with process, unit, container and engine, beside the registry.",
     handler=ports,
     answer=LivePorts,
     query=PortsQuery,
-    refusals=(NotFound, InvalidConfig),
+    refusals=(NotFound, NodeUnreachable, InvalidConfig),
 )

@@ -109,11 +109,11 @@ def check(
 def live(
     *,
     host: Annotated[
-        str | None, Parameter(help="The host whose daemon is asked; refused when another one answers.")
+        str | None, Parameter(help="The host whose listeners are shown; without it the daemon's own.")
     ] = None,
     json: AsJson = False,
 ) -> int:
-    """Show who listens on the daemon's host, beside the registry. Exit 65 where somebody is in no row."""
+    """Show who listens on a host of the fleet, beside the registry. Exit 65 where somebody is in no row."""
     from hostler.interfaces.cli.daemon import answer, connected
 
     with connected() as client:
