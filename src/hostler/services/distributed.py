@@ -97,7 +97,7 @@ class Distributed:
                     await self._started(engine, member, _operation(engine, step, stamp, n))
                 await self.look(engine)
             except asyncio.CancelledError:
-                if self.over.is_set():
+                if not self.over.is_set():
                     await self._rolled_back(engine)
                 raise
             except Exception:
