@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from hostler.domain.engine import EngineState, Launch
-from hostler.domain.errors import InvalidConfig
+from hostler.domain.errors import InvalidConfig, Refusal
 from hostler.domain.events import Event
 from hostler.domain.fleet import Engine, Fleet, frozen
 from hostler.domain.holding import ENGINE, ROUTE
@@ -144,6 +144,11 @@ class Reload:
                     await self.reload(Requester(client="file"))
                 except InvalidConfig:
                     continue  # It was told where it was found; the next change of the file is read again.
+                except Refusal as refusal:
+                    # Nothing was changed: for want of room or the like, which may pass.
+                    self.vitals.config = (f"The config on disk is not in use yet: {refusal}",)
+                    self.seen.asked = True
+                    continue
             self._forget()
 
     # ------------------------------------------------------------ taking it up
