@@ -1,138 +1,22 @@
 """Downloads from real files and a real server on loopback."""
 
-import contextlib
-import hashlib
 import shutil
-import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from hostler.adapters import downloads
 from hostler.adapters.downloads import alike, pull
-from hostler.domain.catalog import ModelFile
 from hostler.domain.errors import DownloadFailed, NotTheFile, StoreFull
-from hostler.services.catalog_parts import Outcome, Wanted
-
-BODY = bytes(range(256)) * 4096
-SHA = hashlib.sha256(BODY).hexdigest()
-
-
-@dataclass(kw_only=True)
-class Site:
-    """A server of one file. `cut` bytes are sent at most, then the line is dropped; `status` stands alone."""
-
-    url: str = ""
-    body: bytes = BODY
-    ranges: bool = True
-    cut: int | None = None
-    cuts: int = 99
-    status: int | None = None
-    location: str = ""
-    endless: bool = False
-    odd: bool = False
-    sent: int = 0
-    asked: list[tuple[str, str | None]] = field(default_factory=list)
-
-    def answer(self, it: BaseHTTPRequestHandler) -> None:
-        self.asked.append((it.path, it.headers.get("range")))
-        if self.status is not None:
-            it.send_response(self.status)
-            if self.location:
-                it.send_header("location", self.location)
-            it.send_header("content-length", "0")
-            it.end_headers()
-            return
-        if self.endless:
-            self.flood(it)
-            return
-        start, asked = 0, it.headers.get("range")
-        if asked and self.ranges:
-            start = int(asked.removeprefix("bytes=").removesuffix("-"))
-            if start >= len(self.body) and not self.odd:
-                it.send_response(416)
-                it.send_header("content-range", f"bytes */{len(self.body)}")
-                it.send_header("content-length", "0")
-                it.end_headers()
-                return
-            it.send_response(206)
-            it.send_header("content-range", f"bytes {start}-{len(self.body) - 1}/{len(self.body)}")
-        else:
-            it.send_response(200)
-        rest = self.body[start:]
-        it.send_header("content-length", str(len(rest)))
-        it.end_headers()
-        if self.cut is not None and self.cuts > 0:
-            self.cuts -= 1
-            it.wfile.write(rest[: self.cut])
-            it.close_connection = True
-        else:
-            it.wfile.write(rest)
-
-    def flood(self, it: BaseHTTPRequestHandler) -> None:
-        """Chunks without an end, as long as somebody takes them; 512 MiB at most."""
-        it.send_response(200)
-        it.send_header("transfer-encoding", "chunked")
-        it.end_headers()
-        it.close_connection = True
-        with contextlib.suppress(OSError):
-            for _ in range(1 << 13):
-                it.wfile.write(b"10000\r\n" + b"z" * 65536 + b"\r\n")
-                self.sent += 65536
-
-
-class Quiet(ThreadingHTTPServer):
-    """That somebody hangs up is nothing to print."""
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        pass
+from hostler.services.catalog_parts import Outcome
+from tests.adapters.download_site import BODY, SHA, Site, names, serving, silent, wanted
 
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    """A server on loopback that a test may turn."""
-    made = Site()
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            made.answer(self)
-
-        def do_CONNECT(self) -> None:
-            made.asked.append((f"CONNECT {self.path}", None))
-            self.send_error(502)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's own name
-            """Nothing of it on the terminal."""
-
-    server = Quiet(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    made.url = f"http://127.0.0.1:{server.server_address[1]}/tiny.gguf"
-    yield made
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-def wanted(
-    folder: Path, url: str | None, *, sha256: str | None = SHA, size: int | None = len(BODY)
-) -> Wanted:
-    """The file `tiny.gguf` in a folder of models."""
-    file = ModelFile(name="tiny.gguf", size=size, sha256=sha256)
-    return Wanted(entry="tiny", file=file, url=url, path=str(folder / "models" / "tiny.gguf"))
-
-
-def silent(what: str, file: str, done: int, total: int | None) -> None:
-    """Progress that nobody watches."""
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in (folder / "models").iterdir())
+    with serving() as made:
+        yield made
 
 
 def test_a_file_is_fetched_and_proven(tmp_path: Path, site: Site) -> None:
@@ -284,83 +168,6 @@ def test_there_is_room_before_a_byte_is_written(
     with pytest.raises(StoreFull, match=r"it needs 1\.0 MiB more"):
         pull(wanted(tmp_path, site.url), silent)
     assert (tmp_path / "models" / "tiny.gguf.part").stat().st_size == 0
-
-
-@pytest.mark.parametrize("sha256", [SHA, None])
-def test_a_file_without_an_end_is_cut_off_at_the_catalogs_size(
-    tmp_path: Path, site: Site, sha256: str | None
-) -> None:
-    """CAT-12: of a body that never ends no more is written than the catalog's size, and none of it kept."""
-    site.endless = True
-    written: list[int] = []
-    with pytest.raises(NotTheFile, match=f"it goes on after the {len(BODY)} bytes that the catalog says"):
-        pull(wanted(tmp_path, site.url, sha256=sha256), lambda _, __, done, ___: written.append(done))
-    assert max(written) <= len(BODY) + len(BODY) // downloads.TOLERANCE
-    assert names(tmp_path) == []
-
-
-def test_a_file_that_says_that_it_is_longer_is_not_begun(tmp_path: Path, site: Site) -> None:
-    """CAT-12: a source that announces more bytes than the catalog's size is refused before one is written."""
-    site.body = BODY * 2
-    with pytest.raises(NotTheFile, match="it goes on after"):
-        pull(wanted(tmp_path, site.url), lambda *_: pytest.fail("a byte was fetched"))
-    assert names(tmp_path) == []
-
-
-def test_a_file_of_unknown_size_leaves_the_disk_its_reserve(
-    tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """CAT-12: where nobody says how long a file is, fetching ends with what stays free on the disk."""
-    site.endless = True
-    room, real = 48 << 20, shutil.disk_usage(tmp_path)
-
-    def usage(folder: Path) -> object:
-        part = folder / "tiny.gguf.part"
-        return real._replace(free=downloads.SPARE + room - part.stat().st_size)
-
-    monkeypatch.setattr(shutil, "disk_usage", usage)
-    written: list[int] = []
-    with pytest.raises(StoreFull, match="stay free"):
-        pull(
-            wanted(tmp_path, site.url, sha256=None, size=None),
-            lambda _, __, done, ___: written.append(done),
-        )
-    assert max(written) <= room
-
-
-@pytest.mark.parametrize("size", [len(BODY), None])
-@pytest.mark.parametrize("ranges", [True, False])
-def test_a_part_longer_than_the_file_is_begun_anew_and_told(
-    tmp_path: Path, site: Site, size: int | None, ranges: bool
-) -> None:
-    """CAT-12: what an earlier pull left and is longer than the file is thrown away, which a sentence says."""
-    (tmp_path / "models").mkdir()
-    (tmp_path / "models" / "tiny.gguf.part").write_bytes(BODY + b"more" * 9000)
-    site.ranges = ranges
-    made = pull(wanted(tmp_path, site.url, size=size), silent)
-    assert Path(made.path).read_bytes() == BODY
-    assert made.anew == ("" if size is None else downloads.LONGER)
-
-
-def test_a_range_behind_the_end_begins_anew(tmp_path: Path, site: Site) -> None:
-    """CAT-12: a source that answers a range behind the file's end with none of it is asked from the start."""
-    (tmp_path / "models").mkdir()
-    (tmp_path / "models" / "tiny.gguf.part").write_bytes(BODY + b"more")
-    site.odd = True
-    made = pull(wanted(tmp_path, site.url, size=None), silent)
-    assert (Path(made.path).read_bytes(), made.anew) == (BODY, downloads.LONGER)
-
-
-@pytest.mark.parametrize("kind", ["directory", "link"])
-def test_what_is_no_file_is_left_alone(tmp_path: Path, site: Site, kind: str) -> None:
-    """CAT-12, INTERFACE-2: a directory or a dead link of that name is one refusal, and stays as it is."""
-    place = tmp_path / "models" / "tiny.gguf"
-    place.parent.mkdir()
-    place.mkdir() if kind == "directory" else place.symlink_to(tmp_path / "nowhere")
-    with pytest.raises(NotTheFile, match=r"it is no file|leads nowhere"):
-        pull(wanted(tmp_path, site.url), silent)
-    assert names(tmp_path) == ["tiny.gguf"]
-    assert site.asked == []
 
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
