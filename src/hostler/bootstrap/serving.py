@@ -30,7 +30,7 @@ from hostler.bootstrap.ground import Ground
 from hostler.bootstrap.place import bound, check_tls, listen_on
 from hostler.bootstrap.speech import speech
 from hostler.client.room import unusable
-from hostler.domain.errors import StateUnusable
+from hostler.domain.errors import Refusal, StateUnusable
 from hostler.domain.fleet import Fleet
 from hostler.services.keys import Keyring, check_listen, keyring
 
@@ -88,7 +88,12 @@ class Serving:
             ),
         )
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_run(ground))
+            try:
+                return runner.run(_run(ground))
+            except Exception as error:
+                if not isinstance(error, Refusal):
+                    said.bug(error)  # Whoever typed the command is told one line; the log has all of it.
+                raise
 
     def _lock(self, fleet: Fleet, paths: Paths, disabled: str | None) -> DaemonLocks:
         """The lock of the one orchestrating daemon, which others need not have, and that of its state.
