@@ -195,8 +195,10 @@ class Reload:
     def _change(self, lane: Lane, engine: Engine, launch: Launch) -> None:
         lane.engine, lane.removed = engine, False
         lane.pending = launch if launch != lane.launch else None
-        if lane.at_rest:
+        if lane.at_rest and lane.pending is not None:
+            # What kept it down may be what was changed: a port that somebody else has.
             lane.settle()
+            lane.cleared = True
 
     def _is_over(self, lane: Lane) -> bool:
         """Whether a removed engine can be forgotten: nothing of it runs, and no lease has it."""

@@ -20,6 +20,18 @@ class LeaseNotFound(Refusal):
 
 
 @dataclass(eq=False, kw_only=True)
+class NoWindow(Refusal):
+    """A command meant the one window there is, and there is none."""
+
+    kind = Kind.NOT_FOUND
+    code = "no_window"
+    message = "No window {what}."
+    hint = "`hostler window status` shows the one that is open, `hostler mode` the modes there are."
+
+    what: str
+
+
+@dataclass(eq=False, kw_only=True)
 class ResourceNotFound(Refusal):
     """Nothing of that name can be leased (R4)."""
 

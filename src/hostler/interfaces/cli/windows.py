@@ -17,7 +17,7 @@ from hostler.client import Client
 from hostler.client.saved import SavedLease
 from hostler.client.trust import ending
 from hostler.client.wishes import WINDOWS
-from hostler.domain.errors import InvalidRequest, LeaseNotFound
+from hostler.domain.errors import InvalidRequest, LeaseNotFound, NoWindow
 from hostler.domain.lease import State
 from hostler.domain.values import format_duration, format_size, shorten
 from hostler.interfaces.cli import lease_text
@@ -216,7 +216,7 @@ def report(window: WindowName = None, /, *, json: AsJson = False) -> int:
 def _named(client: Client, name: str | None, *, over: bool = False) -> LeaseView:
     """The window that `name` means; without one the only one. `over`: else the last that is over.
 
-    Refuses `lease_not_found`, and `invalid_request` for a name that means several.
+    Refuses `lease_not_found`, `no_window` without a name, and `invalid_request` for one that means several.
     """
     live = answer(client.get(WINDOWS), LeaseList).leases
     found = [it for it in live if _means(it, name)]
@@ -229,7 +229,9 @@ def _named(client: Client, name: str | None, *, over: bool = False) -> LeaseView
             what=f"That means {len(found)} windows: {shorten(ids, 200)}.", expected="Give an id."
         )
     if not found:
-        raise LeaseNotFound(lease=name or "of a window")
+        if name is None:
+            raise NoWindow(what="has ended" if over else "is open")
+        raise LeaseNotFound(lease=name)
     return found[0]
 
 
