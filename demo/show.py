@@ -60,9 +60,9 @@ class Show:
         self.line("\n  .venv/bin/hostler status")
         self.line("  .venv/bin/hostler box hold --owner me --reason 'a benchmark' --minutes 5")
         self.line("  .venv/bin/hostler why large")
+        self.line("  .venv/bin/hostler box release")
         self.line("  .venv/bin/hostler run box --for 20m --title mine -- sh -c 'sleep 30'")
         self.line("  .venv/bin/hostler schedule; .venv/bin/hostler why box; .venv/bin/hostler mine")
-        self.line("  .venv/bin/hostler box release")
         self.line(
             f"  curl {stage.url}/v1/chat/completions -d "
             '\'{"model": "chat", "messages": [{"role": "user", "content": "!escalate hello"}]}\''

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final, Literal, Protocol
 
-from hostler.domain.errors import Draining, Refusal, ScheduleUnavailable
+from hostler.domain.errors import Draining, Refusal
 from hostler.domain.events import Event
 from hostler.domain.fleet import frozen
 from hostler.domain.values import Requester
@@ -40,6 +40,9 @@ DOOR_S: Final = 1.0
 """How long the first requests wait for these looks: a look that hangs keeps nobody from the other engines."""
 LAG_EVERY_S: Final = 1.0
 EMPTY_LOOK_S: Final = 0.02
+AGAIN_S: Final = 5.0
+"""After so long a loop that a bug ended begins again, and daemon.json is tried again."""
+UNFOUND: Final = "where commands find this daemon was not written"
 KEPT_S: Final = 90 * 86_400.0
 """Events are kept for 90 days (HIST-3)."""
 PRUNE_EVERY_S: Final = 3600.0
@@ -108,9 +111,9 @@ class Daemon:
         """Serve until a signal; a second one calls `at_once`. The exit code."""
         self._signals(at_once)
         background = [
-            asyncio.create_task(self._named("events", self.queue.run())),
-            asyncio.create_task(self._named("loop lag", self._lag())),
-            asyncio.create_task(self._named("pruning", self._prune())),
+            self._loop("events", self.queue.run),
+            self._loop("loop lag", self._lag),
+            self._loop("pruning", self._prune),
         ]
         here, at = self.engines.lanes.config.fleet.here, ", ".join(self.listen)
         self._tell("daemon_started", f"hostler {self.version} serves {here} at {at}")
@@ -127,17 +130,17 @@ class Daemon:
             # Who comes now waits at the door: a request must not take an engine that runs for a stopped one.
             await asyncio.wait(adopting, timeout=DOOR_S)
         serving = asyncio.create_task(self.server.serve(sockets=list(self.sockets)))
-        await asyncio.to_thread(
-            self._guarded, "where commands find this daemon was not written", self.announce
-        )
+        found = await asyncio.to_thread(self._guarded, UNFOUND, self.announce)
         self._guarded("systemd was not told that this daemon serves", self.ready)
-        watching = asyncio.create_task(self._watch(adopting))
+        loops = [asyncio.create_task(self._watch(adopting))]
         if self.history is not None:
-            background.append(asyncio.create_task(self._named("history", self.history.run())))
-        loops = [watching, asyncio.create_task(self._named("following the config", self.reload.follow()))]
-        loops += [asyncio.create_task(self._named(name, run())) for name, run in self.beside.items()]
+            background.append(self._loop("history", self.history.run))
+        loops.append(self._loop("following the config", self.reload.follow))
+        loops += [self._loop(name, run) for name, run in self.beside.items()]
         if self.keeper is not None:
-            loops.append(asyncio.create_task(self._named("keeper", self.keeper.run())))
+            loops.append(self._loop("keeper", self.keeper.run))
+        if not found:
+            loops.append(self._loop("daemon.json", self._announce))
         stopping = asyncio.create_task(self.stop.wait())
         await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
         await self._end(serving, loops, adopting)
@@ -150,13 +153,36 @@ class Daemon:
         self.close()
         return 0
 
-    def _guarded(self, what: str, work: Callable[[], None]) -> None:
+    def _guarded(self, what: str, work: Callable[[], None]) -> bool:
         """Do what serves commands only: a full or read-only disk must not end inference (REL-1)."""
         try:
             work()
         except OSError as error:
-            self.vitals.warnings = (*self.vitals.warnings, f"{what}: {error.strerror}")
+            self._warn(what, f": {error.strerror}")
             self.bug(error)
+            return False
+        return True
+
+    async def _announce(self) -> None:
+        """Try to write daemon.json until it is written; then nobody need be warned any more."""
+        while True:
+            await self.clock.sleep(AGAIN_S)
+            writing = asyncio.ensure_future(asyncio.to_thread(self.announce))
+            try:
+                await asyncio.shield(writing)
+            except OSError as error:
+                self._warn(UNFOUND, f": {error.strerror}")
+                continue
+            finally:
+                # Also at the end: what is being written must not come after `retract`.
+                await asyncio.wait({writing})
+            self._warn(UNFOUND, None)
+            return
+
+    def _warn(self, what: str, more: str | None) -> None:
+        """Tell it in the place of what was told about the same, or no longer."""
+        left = tuple(it for it in self.vitals.warnings if not it.startswith(what))
+        self.vitals.warnings = left if more is None else (*left, f"{what}{more}")
 
     async def _watch(self, adopting: Sequence[asyncio.Task[None]]) -> None:
         """The loop, once it is known what an earlier daemon left: nothing is started before that.
@@ -165,7 +191,7 @@ class Daemon:
         """
         if adopting:
             await asyncio.wait(adopting, timeout=ADOPT_S)
-        await self.watch.run()
+        await self._again("watch", self.watch.run)
 
     async def _end(
         self,
@@ -245,7 +271,7 @@ class Daemon:
             self.vitals.loop_lag_s = max(0.0, self.clock.elapsed() - before - LAG_EVERY_S)
 
     async def _prune(self) -> None:
-        """Drop events older than they are kept, a few at a time; a store that fails is tried in an hour."""
+        """Drop events older than they are kept, a few at a time; what refuses it is tried again."""
         while True:
             before = self.clock.now() - timedelta(seconds=KEPT_S)
             try:
@@ -254,7 +280,7 @@ class Daemon:
                 if self.keeper is not None:
                     while await self.keeper.prune(PRUNED_ENDED) == PRUNED_ENDED:
                         pass
-            except ScheduleUnavailable as refusal:
+            except Refusal as refusal:
                 self.bug(refusal)
             await self.clock.sleep(PRUNE_EVERY_S)
 
@@ -263,7 +289,21 @@ class Daemon:
         try:
             await work
         except Exception as error:  # noqa: BLE001 - as the docstring says
-            self.vitals.warnings = (*self.vitals.warnings, f"{name} ended: error {self.bug(error)}")
+            self._warn(f"{name} ended: ", f"error {self.bug(error)}")
+
+    def _loop(self, name: str, run: Callable[[], Coroutine[object, object, None]]) -> asyncio.Task[None]:
+        return asyncio.create_task(self._again(name, run))
+
+    async def _again(self, name: str, run: Callable[[], Coroutine[object, object, None]]) -> None:
+        """A loop that no bug ends for good: it is logged and told, and the loop begins again (REL-1)."""
+        while True:
+            try:
+                await run()
+            except Exception as error:  # noqa: BLE001 - as the docstring says
+                self._warn(f"{name} was begun again after ", f"error {self.bug(error)}")
+            else:
+                return
+            await self.clock.sleep(AGAIN_S)
 
     def _signals(self, at_once: Callable[[int], None]) -> None:
         loop = asyncio.get_running_loop()

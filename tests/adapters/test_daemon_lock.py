@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import subprocess
@@ -108,3 +109,19 @@ def test_several_locks_are_had_together_or_not_at_all(tmp_path: Path) -> None:
         take(state, tmp_path)
     both.release()
     take(state, tmp_path).release()
+
+
+def test_a_full_disk_keeps_nobody_from_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """REL-1, CONF-5: where the holder's name cannot be written or removed the lock is had, and given up."""
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    monkeypatch.setattr(os, "ftruncate", full)
+    path = tmp_path / "hostler-daemon.lock"
+    first = take(path, tmp_path)
+    with pytest.raises(DaemonRuns):
+        take(path, tmp_path)
+    first.release()
+    take(path, tmp_path).release()

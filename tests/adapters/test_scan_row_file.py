@@ -84,6 +84,24 @@ def test_a_config_in_one_line() -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        '{"version": 1}\n',
+        '{"version": 1,\n "ports": {"rows": [{"host": "a", "port": 1, "service": "x"}]}\n}\n',
+        "[]\n",
+    ],
+)
+def test_a_document_in_braces_takes_its_row_by_hand(tmp_path: Path, text: str) -> None:
+    """PORT-5, INTERFACE-2: a config in the style of JSON is right; it is not called broken, and stays."""
+    path = tmp_path / "hostler.yaml"
+    path.write_text(text)
+    with pytest.raises(InvalidRequest, match="in a form that nothing can be added to") as refused:
+        add_row(path, NEW, in_config=True)
+    assert f"Add this row yourself: - {LINE}" in refused.value.advice()
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize(
     "each",
     [
         NEW,

@@ -5,6 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostler.domain.values import (
+    LARGEST,
+    LONGEST_S,
     NAME,
     Cause,
     Requester,
@@ -45,6 +47,22 @@ def test_what_is_no_duration(text: str) -> None:
     """CONF-1: anything else is no duration, and the error shows how one is written."""
     with pytest.raises(ValueError, match="no duration such as 90s"):
         parse_duration(text)
+
+
+@pytest.mark.parametrize("text", ["36526d", "10000000d", "9" * 400 + "s", "36525d1s"])
+def test_a_duration_ends_somewhere(text: str) -> None:
+    """CONF-1, INTERFACE-2: what no clock or calendar could add is no duration; a hundred years are one."""
+    assert parse_duration("36525d") == LONGEST_S
+    with pytest.raises(ValueError, match="longer than 36525d"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize("text", ["9" * 400 + " GiB", "1048577 TiB"])
+def test_a_size_ends_somewhere(text: str) -> None:
+    """CONF-1, INTERFACE-2: a size beyond an EiB is none, however many digits it has."""
+    assert parse_size("1048576 TiB") == LARGEST
+    with pytest.raises(ValueError, match="is more than 1048576 TiB"):
+        parse_size(text)
 
 
 @pytest.mark.parametrize(

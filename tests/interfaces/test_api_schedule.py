@@ -109,6 +109,12 @@ CALLS = [
     ),
     (FENCE, {"up": True, "reason": "deploy"}, "fence", (FenceBody(up=True, reason="deploy"),)),
 ]
+ENDLESS = [
+    (LEASES, {**RESERVE, "ttl_s": 1e300}, "ttl_s"),
+    (LEASES, {**RESERVE, "detached_s": 1e12}, "detached_s"),
+    (f"{LEASE}/renew", {"secret": "s", "ttl_s": 1e18}, "ttl_s"),
+    (FENCE, {"up": True, "for_s": -1e300}, "for_s"),
+]
 LOOKS = [
     (LEASE, "lease", ("ls_1",)),
     (
@@ -120,6 +126,17 @@ LOOKS = [
     ("/v1/hostler/resources/pair/why", "why", ("pair",)),
     (FENCE, "fence_now", ()),
 ]
+
+
+@pytest.mark.parametrize(("path", "sent", "where"), ENDLESS)
+async def test_a_time_beyond_every_calendar_is_refused(
+    box: Room, path: str, sent: Mapping[str, object], where: str
+) -> None:
+    """API-1, INTERFACE-2: seconds that no clock can add are 400 with their place, not an internal error."""
+    answer = await post(box, path, sent)
+    assert code(answer) == (400, "invalid_request")
+    assert where in answer.json()["error"]["facts"]["where"]
+    assert schedule(box).asked == []
 
 
 @pytest.mark.parametrize(("path", "sent", "name", "given"), CALLS)

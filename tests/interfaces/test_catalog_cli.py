@@ -78,6 +78,13 @@ def test_one_file_is_checked_against_the_shipped_ones(shell: Shell) -> None:
     assert shell("catalog", "check", str(right))[:2] == (0, f"{right}: right, 1 entry.\n")
 
 
+def test_a_file_that_is_not_there_leads_to_the_catalog(shell: Shell) -> None:
+    """CAT-3, INTERFACE-2: of an entry's file that is not there the hint is no config's."""
+    code, out, _ = shell("catalog", "check", "nope.yaml")
+    assert (code, "there is no such file" in out, "hostler init" in out) == (65, True, False)
+    assert "`hostler catalog list`" in out
+
+
 # ---------------------------------------------------------------- list, show, schema
 
 

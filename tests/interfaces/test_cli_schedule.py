@@ -14,8 +14,10 @@ from hostler.adapters.host.process_table import read
 from hostler.adapters.ids import SystemIds
 from hostler.adapters.store import care
 from hostler.domain.errors import ResourceNotFound, ScheduleUnavailable
-from hostler.wire.schedule import Condition, FenceNow, FenceView, WhyResource
+from hostler.wire.schedule import Condition, FenceNow, FenceView, LeaseList, WhyResource
+from hostler.wire.windows import WindowsQuery
 from tests.fakes.schedule import AT, RESOURCE, FakeHistory, FakeSchedule
+from tests.fakes.windows import FakeWindows
 from tests.interfaces.room import Room, room
 from tests.interfaces.terminal import Shell, served, shell
 from tests.interfaces.test_cli import told
@@ -113,6 +115,40 @@ async def test_why_tells_of_engines_and_of_resources(
     code, lines = told(await user.inside("why", "nope"))
     assert (code, lines[0]) == (66, "error: There is no engine or resource 'nope' here.")
     assert "There are pair." in lines[1]
+
+
+async def test_why_names_what_stands_in_the_way_of_what_nobody_has(
+    box: Room, user: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LEASE-23, INTERFACE-2: of a resource that nobody has the first line names the condition not met."""
+
+    async def why(self: FakeSchedule, resource: str) -> WhyResource:
+        conditions = (
+            Condition(name="free", met=True, text="nobody has it"),
+            Condition(name="box_reserved", met=False, text="crow is held by ben: a lease is not started"),
+        )
+        return WhyResource(
+            at=AT, resource=replace(RESOURCE, holder=None), conditions=conditions, earliest_at=None
+        )
+
+    monkeypatch.setattr(FakeSchedule, "why", why)
+    lines = (await user.inside("why", "pair")).out.splitlines()
+    assert lines[0] == "pair cannot be had now: crow is held by ben: a lease is not started."
+    assert not lines[1].startswith("earliest start")
+
+
+async def test_a_window_that_is_not_open_is_told_in_a_sentence(
+    box: Room, user: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MODE-3, INTERFACE-2: to close a window where none is open is not found, and speaks of no lease."""
+
+    async def none(self: FakeWindows, query: WindowsQuery) -> LeaseList:
+        return LeaseList(at=AT, leases=(), next=None)
+
+    monkeypatch.setattr(FakeWindows, "windows", none)
+    code, lines = told(await user.inside("window", "close"))
+    assert (code, lines[0]) == (66, "error: No window is open.")
+    assert "hostler window status" in lines[1]
 
 
 async def test_why_of_an_engine_needs_no_schedule(box: Room, user: Shell) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.interfaces.terminal import HOSTLER
+from hostler.interfaces.cli.failure import unforeseen
+from tests.interfaces.terminal import HOSTLER, shell
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,38 @@ async def test_an_answer_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     code, err = await by_shell(tmp_path, "paths --json", ">/dev/full")
     assert (code, json.loads(err)["error"]["code"]) == (70, "unwritten")
     assert (await by_shell(tmp_path, "paths", ">/dev/full 2>/dev/full"))[0] == 70
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "kind"),
+    [
+        (f"catalog check {'x' * 3000}", 65, "unusable_file"),
+        (f"import llama-swap {'x' * 3000}", 65, "unusable_file"),
+        (f"ports check {'x' * 3000}", 65, "unusable_file"),
+        ("drain big --timeout 10000000d", 2, "usage"),
+        ("start big --timeout 10000000d", 2, "usage"),
+        ("ports free --host a --range 9000-9100 --address zz", 2, "usage"),
+        ("ports allocate --host a --range 9-10 --service a --address 1.2.3", 2, "usage"),
+        (f"ports allocate --host a --range 9-10 --service a --needs {'9' * 400}GiB", 2, "usage"),
+    ],
+    ids=lambda it: str(it)[:40],
+)
+async def test_what_no_command_foresaw_is_one_error(tmp_path: Path, words: str, code: int, kind: str) -> None:
+    """INTERFACE-2: a path too long, a time beyond the calendar, no address: one error, and no traceback."""
+    user = shell(tmp_path, HOSTLER_URL="http://127.0.0.1:9")
+    ended = await user.inside(*words.split())
+    assert (ended.code, len(ended.err.splitlines()), ended.err[:7]) == (code, 2, "error: "), ended.err[-400:]
+    ended = await user.inside(*words.split(), "--json")
+    assert (ended.code, json.loads(ended.err)["error"]["code"]) == (code, kind)
+
+
+@pytest.mark.parametrize("error", [ValueError("zz is none"), OverflowError("too large"), OSError("odd")])
+def test_a_bug_is_one_error_too(capsys: pytest.CaptureFixture[str], error: Exception) -> None:
+    """INTERFACE-2: any other exception is one line that names it, exit 70."""
+    assert unforeseen(error, as_json=False) == 70
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == f"error: This failed unexpectedly: {type(error).__name__}: {error}."
+    assert told[1].startswith("hint: Look at what was given. If that is right it is a bug")
 
 
 async def by_shell(tmp_path: Path, words: str, streams: str) -> tuple[int | None, str]:

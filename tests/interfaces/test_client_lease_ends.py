@@ -1,5 +1,7 @@
 import asyncio
+import errno
 import math
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +12,7 @@ from hostler.client.background import in_task, in_thread
 from hostler.client.drive import Pause, Steps
 from hostler.client.facade import Hostler
 from hostler.client.lease import STALE_S, Leases
+from hostler.client.room import mount_of
 from hostler.client.saved import saved_leases
 from hostler.domain.errors import (
     DaemonUnreachable,
@@ -20,6 +23,7 @@ from hostler.domain.errors import (
     StaleGeneration,
     StateUnusable,
     StepFailed,
+    StoreFull,
     Stuck,
     WaitTimedOut,
 )
@@ -208,8 +212,12 @@ def test_a_lease_without_an_id_is_asked_nothing(head: Head, holder: Hostler) -> 
     assert head.heard == []
 
 
-def test_a_full_disk_ends_no_lease(head: Head, holder: Hostler) -> None:
+def test_a_full_disk_ends_no_lease(head: Head, holder: Hostler, monkeypatch: pytest.MonkeyPatch) -> None:
     """F22, LEASE-22: a client that cannot write its file any more still holds and gives back its lease."""
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
     with holder.lease("pair") as lease:
         root = holder.leases.files.root
         for path in root.iterdir():
@@ -219,6 +227,9 @@ def test_a_full_disk_ends_no_lease(head: Head, holder: Hostler) -> None:
         one = holder.run(holder.leases.renew(lease.saved))
         assert one.lease.state == State.ACTIVE
         root.unlink()
+        with monkeypatch.context() as disk:
+            disk.setattr(os, "fsync", full)
+            assert holder.run(holder.leases.renew(lease.saved)).lease.state == State.ACTIVE
     assert len(head.of(State.RELEASED)) == 1
 
 
@@ -231,6 +242,25 @@ def test_a_state_directory_that_cannot_be_used_is_named(head: Head, tmp_path: Pa
         client.lease("pair"),
     ):
         pass
+    assert head.heard == []
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_told_as_one(
+    head: Head, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """LEASE-9, REL-1: where there is no room for the request `store_full` names the file system, and
+    no other directory is advised; nothing is asked for.
+    """
+
+    def full(_: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with hostler(head, tmp_path) as client, pytest.raises(StoreFull) as refused, client.lease("pair"):
+        pass
+    assert f"{os.strerror(code)}), the file system of {mount_of(tmp_path)}" in str(refused.value)
+    assert "HOSTLER_STATE_DIR" not in refused.value.advice()
     assert head.heard == []
 
 

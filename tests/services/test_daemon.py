@@ -3,11 +3,13 @@ import errno
 import socket
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
 from hostler.adapters.store.memory import MemoryStore
-from hostler.daemon import Daemon
+from hostler.daemon import AGAIN_S, PRUNE_EVERY_S, Daemon
+from hostler.domain.errors import ScheduleUnavailable, StoreFull
 from hostler.domain.moment import Moment
 from hostler.services.event_queue import EventQueue
 from hostler.services.feed import Feed
@@ -40,6 +42,21 @@ class Server:
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         self.serving.set()
         await self.told.wait()
+
+
+class Refusing(MemoryStore):
+    """A store whose first pruning is refused."""
+
+    def __init__(self, refusal: Exception) -> None:
+        super().__init__(CountingIds())
+        self.refusal = refusal
+        self.pruned = 0
+
+    async def prune(self, before: datetime, limit: int) -> int:
+        self.pruned += 1
+        if self.pruned == 1:
+            raise self.refusal
+        return await super().prune(before, limit)
 
 
 class Lock:
@@ -126,6 +143,78 @@ async def test_a_disk_that_takes_nothing_ends_no_daemon(code: int) -> None:
         assert it.bugs == [failure, failure]
         assert isinstance(made.lock, Lock)
         assert made.lock.released
+
+
+async def test_daemon_json_is_tried_until_it_is_written() -> None:
+    """REL-1: once the disk takes something again commands find the daemon, and nobody is warned any more."""
+    tries: list[int] = []
+
+    def announce() -> None:
+        tries.append(1)
+        if len(tries) < 3:
+            raise OSError(errno.ENOSPC, "no space left")
+
+    async with world() as it:
+        made = daemon(it, announce, nobody)
+        running = asyncio.create_task(made.run(lambda _: None))
+        assert isinstance(made.server, Server)
+        await made.server.serving.wait()
+        for _ in range(20):
+            # What is written in a thread comes back between two steps of the clock.
+            await asyncio.gather(*(asyncio.to_thread(nobody) for _ in range(8)))
+            await it.clock.advance(AGAIN_S)
+        assert len(tries) == 3
+        assert made.vitals.warnings == ()
+        made.stop.set()
+        while not running.done():
+            await it.clock.advance(1)
+        assert await running == 0
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [StoreFull(file="s.db", why="full"), ScheduleUnavailable(why="away", file="s.db"), RuntimeError("a bug")],
+)
+async def test_pruning_goes_on_after_whatever_refused_it(refusal: Exception) -> None:
+    """REL-1, HIST-3: a full store, one that is away and a bug are logged, and pruning is tried again."""
+    async with world() as it:
+        store = Refusing(refusal)
+        made = replace(daemon(it, nobody, nobody), store=store)
+        running = asyncio.create_task(made.run(lambda _: None))
+        assert isinstance(made.server, Server)
+        await made.server.serving.wait()
+        await it.clock.advance(PRUNE_EVERY_S)
+        assert store.pruned >= 2
+        assert it.bugs == [refusal]
+        made.stop.set()
+        while not running.done():
+            await it.clock.advance(1)
+        assert await running == 0
+
+
+async def test_a_loop_that_a_bug_ended_begins_again_and_says_so() -> None:
+    """REL-1: of a loop beside the others a bug is logged and told in the warnings, and the loop goes on."""
+    runs: list[int] = []
+
+    async def run() -> None:
+        runs.append(1)
+        if len(runs) == 1:
+            raise RuntimeError("a bug")
+        await asyncio.Event().wait()
+
+    async with world() as it:
+        made = replace(daemon(it, nobody, nobody), beside={"asking the nodes": run})
+        running = asyncio.create_task(made.run(lambda _: None))
+        assert isinstance(made.server, Server)
+        await made.server.serving.wait()
+        await it.clock.advance(AGAIN_S)
+        await it.clock.advance(AGAIN_S)
+        assert len(runs) == 2
+        assert made.vitals.warnings == ("asking the nodes was begun again after error err_1",)
+        made.stop.set()
+        while not running.done():
+            await it.clock.advance(1)
+        assert await running == 0
 
 
 async def test_the_end_names_what_goes_on_running() -> None:

@@ -128,6 +128,17 @@ async def test_an_expired_holds_place_is_free(it: Parts) -> None:
         await Teller(LocalRig(it)).ask(HOLD)
 
 
+async def test_a_lease_that_has_no_name_yet_is_told_as_one(it: Parts) -> None:
+    """LEASE-23, INTERFACE-2: before its grant a refusal speaks of a lease, not of an empty name."""
+    it.world.hold.write("bench", seconds=60)
+    await it.world.ticks(1)
+    named = Teller(LocalRig(it)).operation(HOLD)
+    with pytest.raises(BoxReserved, match=": the lease lease_1 is not started"):
+        it.node.hold.preflight(named)
+    with pytest.raises(BoxReserved, match=": a lease is not started"):
+        it.node.hold.preflight(replace(named, lease=""))
+
+
 async def test_who_is_faster_has_it(it: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
     """HOLD-9: a hold that comes between preflight and step is not overwritten: the step is refused."""
     tell = Teller(LocalRig(it))

@@ -125,6 +125,25 @@ async def test_a_change_back_leaves_nothing_to_do() -> None:
         assert it.world.lane("fast").pending is None
 
 
+@pytest.mark.parametrize("down", ["failed", "deferred"])
+async def test_a_resident_whose_launch_changed_is_tried_at_once(down: str) -> None:
+    """CONF-3, ENG-10: another port, for instance, may be had at once: the back-off was of the old launch."""
+    async with stage(engine("a", resident=True)) as it:
+        room = it.world
+        if down == "failed":
+            room.driver.ids[EngineId("a")] = "other"
+        else:
+            room.machine.others = 120 << 30
+        await room.ticks(10)
+        room.driver.ids.pop(EngineId("a"), None)
+        room.machine.others = 0
+        await room.ticks(5)
+        assert not room.lane("a").ready
+        await it.take(engine("a", resident=True, model="m2"))
+        await room.ticks(5)
+        assert room.lane("a").ready
+
+
 async def test_a_start_that_waits_takes_the_newest_launch() -> None:
     """CONF-3, GATE-1: a start that has not been spawned yet is judged and spawned by the new config."""
     async with stage(engine("fast"), engine("large")) as it:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from hostler.domain.errors import (
+    BoxReserved,
     Fenced,
     InvalidRequest,
     LeaseNotFound,
@@ -16,6 +17,8 @@ from hostler.domain.errors import (
     StaleGeneration,
     WrongScope,
 )
+from hostler.domain.values import rfc3339
+from hostler.services.schedule_views import why_view
 from hostler.wire.jobs import JobBody, UpdateBody
 from hostler.wire.schedule import FenceBody
 from tests.fakes.schedule_world import AGENT, BY, OPERATOR, fleet, hash_of, head, resource
@@ -135,6 +138,27 @@ async def test_why_names_every_condition() -> None:
         assert not texts["free"][0]
         assert "anna" in texts["free"][1]
         assert texts["fence"][0]
+
+
+def _held(until: str | None) -> BoxReserved:
+    return BoxReserved(host="crow", engine="a lease", owner="ben", until="soon", expires_at=until)
+
+
+async def test_the_earliest_start_is_when_all_that_stands_in_the_way_ends() -> None:
+    """LEASE-23: under a hold, a fence or a lease the earliest start is the latest of their ends, and none
+    is told where one of them has no end that is known.
+    """
+    later, far = "2999-01-01T00:00:00.000Z", "2999-02-01T00:00:00.000Z"
+    async with head() as it:
+        disk = it.schedule.config.fleet.resources["bench-disk"]
+        scene = await it.schedule.store.read(it.schedule.scene)
+        assert why_view(disk, scene, None).earliest_at == rfc3339(scene.now.at)
+        assert why_view(disk, scene, _held(later)).earliest_at == later
+        assert why_view(disk, scene, _held(None)).earliest_at is None
+        await it.reserve(holder="anna")
+        scene = await it.schedule.store.read(it.schedule.scene)
+        assert why_view(disk, scene, None).earliest_at not in (None, rfc3339(scene.now.at))
+        assert why_view(disk, scene, _held(far)).earliest_at == far
 
 
 async def test_texts_lose_secrets_and_controls() -> None:

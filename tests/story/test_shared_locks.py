@@ -271,7 +271,7 @@ async def test_a_state_that_cannot_be_used_runs_nothing(fake: House) -> None:
 
     ends = await asyncio.gather(*(one(name, place) for name, place in ways.items()))
     assert [code for code, _ in ends] == [CONFIG] * len(ways), ends
-    assert all("The state directory" in said for _, said in ends), ends
+    assert all("The state in" in said for _, said in ends), ends
     await nobody(fake)
     async with fake.client(authorization=f"Bearer {fake.key}") as client:
         assert (await client.get("/v1/hostler/jobs")).json()["jobs"] == []

@@ -8,6 +8,7 @@ two daemons whose hold paths differ must not write one schedule either.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -31,7 +32,8 @@ class DaemonLock:
 
     def release(self) -> None:
         """Give it up, for a successor that is starting already. The file stays: a name is not a lock."""
-        os.ftruncate(self.handle, 0)
+        with contextlib.suppress(OSError):  # A disk that takes nothing keeps the name: it is no proof.
+            os.ftruncate(self.handle, 0)
         fcntl.flock(self.handle, fcntl.LOCK_UN)  # A forked child may have the same open file.
         os.close(self.handle)
 
@@ -75,15 +77,21 @@ def take(path: Path, state_dir: Path) -> DaemonLock:
     except OSError:
         os.close(handle)
         raise
+    _name(handle, state_dir)
+    return DaemonLock(path=path, handle=handle)
+
+
+def _name(handle: int, state_dir: Path) -> None:
+    """Write who has it. Where the disk takes nothing the lock is had all the same: it is no name (REL-1)."""
     process = read(os.getpid())
     named = {
         "pid": os.getpid(),
         "start_ticks": 0 if process is None else process.start_ticks,
         "state_dir": str(state_dir),
     }
-    os.ftruncate(handle, 0)
-    os.pwrite(handle, json.dumps(named).encode(), 0)
-    return DaemonLock(path=path, handle=handle)
+    with contextlib.suppress(OSError):
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, json.dumps(named).encode(), 0)
 
 
 def _holder(handle: int) -> DaemonRuns:

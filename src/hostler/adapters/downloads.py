@@ -1,6 +1,7 @@
 """Model files fetched from where the catalog says, or adopted where they lie (CAT-12).
 
 Decides what counts as the file: its SHA-256, else its size within half a percent, and then it is unverified.
+Writes no more than the file can have: by the catalog, by the other side's word, by what is free on the disk.
 Deletes nothing but what it wrote itself, and replaces nothing.
 """
 
@@ -12,7 +13,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final
 from urllib.parse import unquote, urlsplit
@@ -33,6 +34,9 @@ TOLERANCE: Final = 200
 """One in 200 is half a percent: how far a size may be off for a file to be adopted by it."""
 SPARE: Final = 256 << 20
 """Left free on the disk of the models."""
+LOOK_EVERY: Final = 16 << 20
+"""Where nobody says how long a file is, the disk's room is looked at after so many bytes."""
+LONGER: Final = "what an earlier pull left was longer than the file"
 
 
 def pull(wanted: Wanted, progress: Progress) -> Pulled:
@@ -46,6 +50,13 @@ def pull(wanted: Wanted, progress: Progress) -> Pulled:
             why=f"the catalog does not say where {wanted.entry} is had",
             way=f"Put it at {wanted.path}; `hostler pull` then adopts it.",
         )
+    if os.path.lexists(path):
+        raise NotTheFile(
+            file=str(path),
+            model=wanted.entry,
+            why="it is a link that leads nowhere",
+            way=f"Nothing was changed. Remove the link, or put there what it names: {path}",
+        )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _part(path, wanted) as part:
@@ -58,6 +69,8 @@ def _adopt(wanted: Wanted, path: Path, progress: Progress) -> Pulled:
     """What is there already: the file if it is it, else a refusal. It is never touched."""
     file, size = wanted.file, path.stat().st_size
     way = f"Nothing was changed. Move it away, or keep it and do not pull: {path}"
+    if not path.is_file():
+        raise NotTheFile(file=str(path), model=wanted.entry, why="it is no file", way=way)
     if file.sha256 is not None:
         found = _digest(path, size, file.name, progress)
         if found != file.sha256:
@@ -124,10 +137,19 @@ class _Fetch:
     path: Path
     part: BinaryIO
     progress: Progress
+    told: list[str] = field(default_factory=list)
+
+    @property
+    def most(self) -> int | None:
+        """No file of the catalog's size is longer; None where the catalog has none."""
+        size = self.wanted.file.size
+        return None if size is None else size + size // TOLERANCE
 
     def run(self) -> Pulled:
         """Fetch what is missing, prove it, and give it its name."""
         why = ""
+        if self.most is not None and self._have() > self.most:
+            self._anew()
         for _ in range(TRIES):
             try:
                 total = self._rest()
@@ -146,11 +168,15 @@ class _Fetch:
             if source.start != have:
                 self.part.truncate(source.start)
             self._room(source)
-            done = source.start
+            done = looked = source.start
             self.part.seek(done)
             for data in source.chunks:
-                self.part.write(data)
                 done += len(data)
+                self._bounded(done, source.total)
+                if source.total is None and self.most is None and done - looked >= LOOK_EVERY:
+                    self._need(done - looked)
+                    looked = done
+                self.part.write(data)
                 self.progress("fetches", self.wanted.file.name, done, source.total)
             self.part.flush()
             os.fsync(self.part.fileno())
@@ -163,12 +189,32 @@ class _Fetch:
         self.part.flush()
         return os.fstat(self.part.fileno()).st_size
 
+    def _anew(self) -> None:
+        """What is there is no beginning of the file: it is begun anew, and that is told."""
+        self.part.truncate(0)
+        self.told[:] = [LONGER]
+
+    def _bounded(self, done: int, total: int | None) -> None:
+        """Refuses `not_the_file` for more than the catalog's size: an end may never come. Keeps nothing."""
+        if self.most is not None and done > self.most:
+            self._reject(f"it goes on after the {self.wanted.file.size} bytes that the catalog says")
+        if total is not None and done > total:
+            self.part.truncate(0)
+            raise _Broken(f"it goes on after the {total} bytes that were told")
+
     def _room(self, source: _Source) -> None:
-        """Refuses `store_full` before a byte is written that has no room."""
-        total = source.total if source.total is not None else self.wanted.file.size
-        if total is None:
-            return
-        need, free = total - source.start, shutil.disk_usage(self.path.parent).free
+        """Refuses before a byte is written: `not_the_file` for a longer one, `store_full` without room."""
+        if source.total is not None:
+            if source.start > source.total:
+                self._anew()
+                raise _Broken(LONGER)
+            self._bounded(source.total, source.total)
+        total = source.total if source.total is not None else self.most
+        self._need(LOOK_EVERY if total is None else total - source.start)
+
+    def _need(self, need: int) -> None:
+        """Refuses `store_full` unless the disk has room for so many bytes more."""
+        free = shutil.disk_usage(self.path.parent).free
         if need + SPARE > free:
             why = (
                 f"it needs {format_size(need)} more, {format_size(SPARE)} stay free, and"
@@ -227,7 +273,8 @@ class _Fetch:
         os.link(self.part.name, self.path)
         Path(self.part.name).unlink()
         sync_directory(self.path.parent)
-        return Pulled(file=file.name, path=str(self.path), size=size, outcome=outcome, why=why)
+        anew = "".join(self.told)
+        return Pulled(file=file.name, path=str(self.path), size=size, outcome=outcome, why=why, anew=anew)
 
     def _reject(self, why: str) -> None:
         Path(self.part.name).unlink()

@@ -47,12 +47,10 @@ def _read(path: Path) -> Secret:
     with os.fdopen(handle, "rb") as file:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode) or found.st_uid not in (os.getuid(), 0) or found.st_mode & 0o077:
-            raise ValueError(
-                f"{path} must be a file that only its owner can read: chmod 600 it, or remove it"
-            )
+            raise ValueError("it must be a file that only its owner can read: chmod 600 it, or remove it")
         text = file.read(MAX_BYTES).decode("ascii", "replace").strip()
     if not _GOOD.fullmatch(text):
-        raise ValueError(f"{path} holds no key: remove it, and the next start makes another")
+        raise ValueError("it holds no key: remove it, and the next start makes another")
     return Secret(text)
 
 

@@ -29,7 +29,8 @@ from hostler.bootstrap.engines import stray_containers, strays
 from hostler.bootstrap.ground import Ground
 from hostler.bootstrap.place import bound, check_tls, listen_on
 from hostler.bootstrap.speech import speech
-from hostler.domain.errors import StateUnusable
+from hostler.client.room import unusable
+from hostler.domain.errors import Refusal, StateUnusable
 from hostler.domain.fleet import Fleet
 from hostler.services.keys import Keyring, check_listen, keyring
 
@@ -87,21 +88,35 @@ class Serving:
             ),
         )
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_run(ground))
+            try:
+                return runner.run(_run(ground))
+            except Exception as error:
+                if not isinstance(error, Refusal):
+                    said.bug(error)  # Whoever typed the command is told one line; the log has all of it.
+                raise
 
     def _lock(self, fleet: Fleet, paths: Paths, disabled: str | None) -> DaemonLocks:
-        """The lock of the one orchestrating daemon, which others need not have, and that of its state."""
+        """The lock of the one orchestrating daemon, which others need not have, and that of its state.
+
+        Refuses `daemon_runs`, and `state_unusable` or `store_full` where a lock's file cannot be had.
+        """
         orchestrates = disabled is None and fleet.host.orchestration
         box = (paths.daemon_lock,) if orchestrates else ()
-        return take_all((*box, paths.state_lock), paths.state_dir)
+        try:
+            return take_all((*box, paths.state_lock), paths.state_dir)
+        except OSError as error:
+            raise unusable(Path(error.filename or paths.state_lock), error) from error
 
 
 def _local_key(paths: Paths) -> str:
-    """The local key, which no text may show. Refuses `state_unusable`."""
+    """The local key, which no text may show. Refuses `state_unusable`, `store_full`."""
     try:
         return local_key(paths.state_dir).value
-    except (OSError, ValueError) as error:
-        raise StateUnusable(path=str(paths.local_key), why=str(error)) from error
+    except OSError as error:
+        raise unusable(paths.local_key, error) from error
+    except ValueError as error:
+        why, _, way = str(error).partition(": ")
+        raise StateUnusable(path=str(paths.local_key), why=why, way=f"{way[:1].upper()}{way[1:]}.") from error
 
 
 def _keyring(fleet: Fleet, paths: Paths, local: str, file: str) -> Keyring:
@@ -128,14 +143,14 @@ def _unread(paths: Paths) -> tuple[str, ...]:
 
 
 def _own_state(env: Mapping[str, str], paths: Paths) -> None:
-    """Make the state directory and see that it can be written. Refuses `state_unusable`."""
+    """Make the state directory and see that it can be written. Refuses `state_unusable`, `store_full`."""
     named = env.get("HOSTLER_STATE_DIR", "")
     if named and not Path(named).is_absolute():
         raise StateUnusable(path=named, why="it is no whole path")
     try:
         make_private(paths.state_dir, paths.state_dir)
     except OSError as error:
-        raise StateUnusable(path=str(paths.state_dir), why=error.strerror or str(error)) from error
+        raise unusable(paths.state_dir, error) from error
     if not os.access(paths.state_dir, os.R_OK | os.W_OK | os.X_OK):
         raise StateUnusable(path=str(paths.state_dir), why="it cannot be written")
 
@@ -150,9 +165,7 @@ async def _run(ground: Ground) -> int:
     try:
         daemon = build(ground)
     except OSError as error:
-        raise StateUnusable(
-            path=error.filename or str(ground.paths.state_dir), why=error.strerror or str(error)
-        ) from error
+        raise unusable(Path(error.filename or ground.paths.state_dir), error) from error
     # What was built stays: the collector need not walk it again and again beside every request.
     gc.collect()
     gc.freeze()

@@ -31,7 +31,7 @@ from hostler.client.reporting import Job
 from hostler.client.saved import SavedJob, SavedLease, saved_leases
 from hostler.client.senders import AsyncClient, Client
 from hostler.domain.errors import InvalidRequest, Refusal
-from hostler.domain.values import parse_duration
+from hostler.domain.values import LONGEST_S, parse_duration
 from hostler.wire.jobs import OneJob
 from hostler.wire.schedule import OneLease
 
@@ -332,6 +332,6 @@ def seconds(value: Duration | None, name: str) -> float | None:
         found = parse_duration(value) if isinstance(value, str) else float(value)
     except ValueError as error:
         raise InvalidRequest(what=f"{error}.", expected="Write 90s, 15m or 2h30m.", where=name) from error
-    if math.isnan(found) or found < 0:
-        raise InvalidRequest(what=f"{value} is no duration.", expected="0 or more", where=name)
+    if math.isnan(found) or found < 0 or LONGEST_S < found < math.inf:
+        raise InvalidRequest(what=f"{value} is no duration.", expected=f"0 to {LONGEST_S:.0f} s", where=name)
     return found

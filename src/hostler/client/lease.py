@@ -30,6 +30,7 @@ from hostler.domain.errors import (
     Refusal,
     StaleGeneration,
     StateUnusable,
+    StoreFull,
     Stuck,
     WaitTimedOut,
 )
@@ -363,7 +364,7 @@ class Leases:
             self.files.forget(saved.request_id)
             return known
         # The head's answer counts: a full disk ends no lease, and the same request id finds it again.
-        with contextlib.suppress(StateUnusable):
+        with contextlib.suppress(StateUnusable, StoreFull):
             self.files.save(known)
         return known
 

@@ -19,7 +19,7 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from hostler.domain.errors import StateUnusable
+from hostler.client.room import unusable
 from hostler.domain.fleet import frozen
 from hostler.wire.values import dump
 
@@ -81,7 +81,9 @@ Kept = TypeVar("Kept", SavedLease, SavedJob)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawer(Generic[Kept]):
-    """The files of one kind. Every method raises `state_unusable` when the directory cannot be used."""
+    """The files of one kind. Every method raises `state_unusable` when the directory cannot be used, or
+    `store_full` where there is no room.
+    """
 
     root: Path
     model: type[Kept]
@@ -99,7 +101,7 @@ class Drawer(Generic[Kept]):
             make_private(self.root)
             write_private(path, dump(it))
         except OSError as error:
-            raise StateUnusable(path=str(path), why=str(error)) from error
+            raise unusable(path, error) from error
 
     def get(self, request_id: str) -> Kept | None:
         """That one; None when there is none, or when it cannot be read as one."""
@@ -113,7 +115,7 @@ class Drawer(Generic[Kept]):
                     check_private(place)
             found = [(path.lstat().st_mtime_ns, path) for path in self.root.glob("*.json")]
         except OSError as error:
-            raise StateUnusable(path=str(self.root), why=str(error)) from error
+            raise unusable(self.root, error) from error
         read = [self._read(path) for _, path in sorted(found) if REQUEST_ID.fullmatch(path.stem)]
         return [it for it in read if it is not None]
 

@@ -18,8 +18,9 @@ from typing import Final
 
 import msgspec
 
+from hostler.client.room import unusable
 from hostler.client.saved import REQUEST_ID, make_private, write_private
-from hostler.domain.errors import LimitReached, StateUnusable
+from hostler.domain.errors import LimitReached
 from hostler.domain.fleet import frozen
 
 MAX_BYTES: Final = 64 << 20
@@ -39,7 +40,9 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spool:
-    """The calls of one job that wait. Every method raises `state_unusable` when the file cannot be used."""
+    """The calls of one job that wait. Every method raises `state_unusable` when the file cannot be used, or
+    `store_full` where there is no room.
+    """
 
     path: Path
 
@@ -48,7 +51,7 @@ class Spool:
         try:
             make_private(self.path.parent)
         except OSError as error:
-            raise StateUnusable(path=str(self.path.parent), why=str(error)) from error
+            raise unusable(self.path.parent, error) from error
 
     def put(self, verb: str, body: Mapping[str, object]) -> int:
         """Append a call and give its number, from 1. Refuses `limit` when the file is full."""
@@ -108,7 +111,7 @@ class Spool:
             finally:
                 os.close(lock)
         except OSError as error:
-            raise StateUnusable(path=str(self.path), why=str(error)) from error
+            raise unusable(self.path, error) from error
 
 
 def _text(n: int, verb: str | None, body: Mapping[str, object]) -> bytes:

@@ -36,8 +36,17 @@ _BYTES: Final = {
 }
 
 
+LONGEST_DAYS: Final = 36_525
+LONGEST_S: Final = LONGEST_DAYS * 86_400.0
+"""A hundred years: no time that is meant is longer, and every clock and calendar can still add it."""
+LARGEST: Final = 1 << 60
+"""An EiB: no size that is meant is larger."""
+
+
 def parse_duration(text: str) -> float:
-    """Seconds of `90s`, `15m`, `2h30m`, `7d` or `250ms`. ValueError for anything else (CONF-1)."""
+    """Seconds of `90s`, `15m`, `2h30m`, `7d` or `250ms`. ValueError for anything else (CONF-1), and for more
+    than a hundred years.
+    """
     rest, total = text.strip(), 0.0
     if rest == "0":
         return 0.0
@@ -49,6 +58,8 @@ def parse_duration(text: str) -> float:
         rest = rest[part.end() :]
     if not text.strip():
         raise ValueError("an empty text is no duration such as 90s, 15m or 2h30m")
+    if total > LONGEST_S:
+        raise ValueError(f"{text!r} is longer than {LONGEST_DAYS}d, a hundred years")
     return total
 
 
@@ -71,7 +82,10 @@ def parse_size(text: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is no size such as 512 MiB or 43 GiB")
-    return round(float(match[1]) * _BYTES[match[2]])
+    size = float(match[1]) * _BYTES[match[2]]
+    if size > LARGEST:
+        raise ValueError(f"{text!r} is more than {LARGEST >> 40} TiB")
+    return round(size)
 
 
 def gib(size: int) -> str:

@@ -47,13 +47,16 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pulled:
-    """One file of a quant that is there now. `why` says what is not verified of it."""
+    """One file of a quant that is there now. `why` says what is not verified of it, `anew` why it was not
+    gone on with what an earlier pull had left.
+    """
 
     file: str
     path: str
     size: int
     outcome: Outcome
     why: str = ""
+    anew: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

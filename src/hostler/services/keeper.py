@@ -119,6 +119,8 @@ class Keeper:
         except UNUSABLE as refusal:
             self.mind.failing = str(refusal)
             self.bug(refusal)
+        except Exception as error:  # noqa: BLE001 - a bug must not keep the daemon from serving (REL-1)
+            self.bug(error)
 
     async def _begin(self, now: Moment) -> None:
         """What an earlier daemon left is taken up; done as soon as the store can be used."""

@@ -144,7 +144,8 @@ class NodeHold:
         return self.clock.now() + ENDLESS if until is None else until + after
 
     def _reserved(self, operation: Operation, view: HoldView) -> BoxReserved:
-        what = f"the lease {operation.lease}"
+        # Before it is granted a lease has no name.
+        what = f"the lease {operation.lease}" if operation.lease else "a lease"
         return hold.refusal(view, engine=what, host=self.holds.host, now=self.clock.now())
 
 

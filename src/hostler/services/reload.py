@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from hostler.domain.engine import EngineState, Launch
-from hostler.domain.errors import InvalidConfig
+from hostler.domain.errors import InvalidConfig, Refusal
 from hostler.domain.events import Event
 from hostler.domain.fleet import Engine, Fleet, frozen
 from hostler.domain.holding import ENGINE, ROUTE
@@ -144,6 +144,11 @@ class Reload:
                     await self.reload(Requester(client="file"))
                 except InvalidConfig:
                     continue  # It was told where it was found; the next change of the file is read again.
+                except Refusal as refusal:
+                    # Nothing was changed: for want of room or the like, which may pass.
+                    self.vitals.config = (f"The config on disk is not in use yet: {refusal}",)
+                    self.seen.asked = True
+                    continue
             self._forget()
 
     # ------------------------------------------------------------ taking it up
@@ -190,8 +195,10 @@ class Reload:
     def _change(self, lane: Lane, engine: Engine, launch: Launch) -> None:
         lane.engine, lane.removed = engine, False
         lane.pending = launch if launch != lane.launch else None
-        if lane.at_rest:
+        if lane.at_rest and lane.pending is not None:
+            # What kept it down may be what was changed: a port that somebody else has.
             lane.settle()
+            lane.cleared = True
 
     def _is_over(self, lane: Lane) -> bool:
         """Whether a removed engine can be forgotten: nothing of it runs, and no lease has it."""

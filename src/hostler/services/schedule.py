@@ -229,7 +229,7 @@ class Schedule:
         if any(scene.holder(cover) is not None for cover in found.covers):
             # What its nodes say now is of the lease that has it.
             return why_view(found, scene, None)
-        look = await self.promotion.look(found, "a lease")
+        look = await self.promotion.look(found)
         return why_view(found, scene, look.refusal)
 
     async def register(self, id_: str, body: ProcessBody, who: Principal, by: Requester) -> OneLease:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from hostler.domain import plan
-from hostler.domain.errors import Refusal
+from hostler.domain.errors import BoxReserved, Refusal
 from hostler.domain.fence import Fence, counted
 from hostler.domain.fleet import Fleet, frozen
 from hostler.domain.journal import Entry
@@ -297,14 +297,27 @@ def why_view(resource: Resource, scene: Scene, refusal: Refusal | None) -> WhyRe
         rows.append(Condition(name=refusal.code, met=False, text=str(refusal).removesuffix(".")))
     elif holder is None:
         rows.append(Condition(name="steps", met=True, text="every step could be done now"))
-    end = None if holder is None else holder.expires or holder.hard
-    earliest = scene.now.at if holder is None else (shown(end, scene.now) if end is not None else None)
     return WhyResource(
         at=rfc3339(scene.now.at),
         resource=resource_view(resource, scene),
         conditions=tuple(rows),
-        earliest_at=rfc3339(earliest) if earliest is not None else None,
+        earliest_at=_soonest(scene, holder, refusal, waits=bool(ahead)),
     )
+
+
+def _soonest(scene: Scene, holder: Lease | None, refusal: Refusal | None, *, waits: bool) -> str | None:
+    """When all that stands in the way has an end, the latest of these; None where one has none known."""
+    ends: list[str | None] = []
+    if holder is not None:
+        ends.append(_at(holder.expires or holder.hard, scene.now))
+    if scene.fence is not None:
+        ends.append(_at(scene.fence.until, scene.now))
+    if refusal is not None:
+        ends.append(refusal.expires_at if isinstance(refusal, BoxReserved) else None)
+    if waits and holder is None:
+        ends.append(None)
+    known = [end for end in ends if end is not None]
+    return None if len(known) < len(ends) else max(known, default=rfc3339(scene.now.at))
 
 
 def fence_view(fence: Fence | None, running: Sequence[str], now: Moment) -> FenceView:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from hostler.domain.engine import State
+from hostler.domain.engine import Launch, State
 from hostler.domain.errors import EngineFailed, Leased, Refusal
 from hostler.domain.events import Event
 from hostler.domain.fleet import frozen
@@ -55,6 +55,7 @@ class Memory:
     """What the loop remembers between two ticks. Elapsed seconds."""
 
     tried: dict[EngineId, float] = field(default_factory=dict)
+    launches: dict[EngineId, Launch] = field(default_factory=dict)
     told_down: set[EngineId] = field(default_factory=set)
     told_leased: dict[EngineId, str] = field(default_factory=dict)
     kept_at: float | None = None
@@ -227,13 +228,20 @@ class Watch:
             suspended=bool(lane.suspended_by),
             starting=_starts(lane),
             quiet_since=None if lane.requests else lane.used,
-            tried=self.mind.tried.get(engine),
+            tried=self._tried(lane),
             down_since=None if lane.ready else lane.down_since,
             told_down=engine in self.mind.told_down or leased,
         )
 
+    def _tried(self, lane: Lane) -> float | None:
+        """When it was tried last, as it is to be launched now: another port may be had at once (CONF-3)."""
+        if self.mind.launches.get(lane.engine.id) != lane.launch:
+            return None
+        return self.mind.tried.get(lane.engine.id)
+
     def _begin(self, lane: Lane, cause: Cause) -> None:
         self.mind.tried[lane.engine.id] = self.clock.elapsed()
+        self.mind.launches[lane.engine.id] = lane.launch
         self.errands.begin(self._start(lane, cause))
 
     async def _start(self, lane: Lane, cause: Cause) -> None:
@@ -263,7 +271,7 @@ class Watch:
             if self._displaced(lane):
                 lane.owed = False
                 continue
-            tried = self.mind.tried.get(lane.engine.id)
+            tried = self._tried(lane)
             if now >= lane.retry_at and (tried is None or now - tried >= RETRY_S):
                 self._begin(lane, Cause.WATCHDOG)
 

@@ -98,7 +98,11 @@ class Workshop:
             await self.holders.sync()
         except Exception as error:  # noqa: BLE001 - whatever it was, the lease must not look as if worked on
             why = f"error {self.bug(error)}"
-            await interrupt(self.store, self.clock, id_, why)
+            try:
+                await interrupt(self.store, self.clock, id_, why)
+            except Refusal as refusal:
+                # A store that takes nothing: the keeper begins it again, and finds what was done (REL-1).
+                self.bug(refusal)
 
 
 def own_claim(step: Step) -> DisarmDeadman | EndDrain | RemoveHold | ResumeEngine | None:

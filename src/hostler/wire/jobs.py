@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from hostler.domain import job, job_update
 from hostler.domain.fleet import frozen
-from hostler.wire.schedule import Count, Hash, Reason, Text
+from hostler.wire.schedule import Count, Hash, Reason, Seconds, Text
 
 MAX_NOTE: Final = job_update.MAX_NOTE
 """Bytes of a note."""
@@ -38,7 +38,7 @@ class JobBody:
     holder: Text = ""
     lease: Text | None = None
     resource: Text | None = None
-    every_s: float = 300.0
+    every_s: Seconds = 300.0
     release: bool = False
 
 

@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from hostler.domain.deadman import DeadmanReport
 from hostler.domain.errors import NodeOutdated
+from hostler.domain.values import LONGEST_S
 from hostler.domain.window import Back, WindowStrike
 
 NODE_API: Final = 1
@@ -24,6 +25,8 @@ LONGEST_LOOK_S: Final = 20.0
 """A node answers at least so often that an operation is under way still."""
 
 Text = Annotated[str, Meta(max_length=MAX_TEXT)]
+Left = Annotated[float, Meta(ge=-LONGEST_S, le=LONGEST_S)]
+"""Seconds from now on, negative when they are over; what every clock can add."""
 Api = Annotated[int, Meta(ge=1)]
 Do = Literal["preflight", "observe", "perform", "verify"]
 
@@ -49,12 +52,12 @@ class OperationBody:
     generation: int
     covers: tuple[Text, ...]
     step: Mapping[str, object]
-    deadline_s: Annotated[float, Meta(gt=0)]
+    deadline_s: Annotated[float, Meta(gt=0, le=LONGEST_S)]
     found: Mapping[str, object] | None = None
     holder: Text = ""
     reason: Text = ""
-    expires_in_s: float | None = None
-    stop_accepting_in_s: float | None = None
+    expires_in_s: Left | None = None
+    stop_accepting_in_s: Left | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +79,10 @@ class HeldRow:
     resource: Text
     holder: Text
     key: Text
-    until_in_s: float | None = None
-    hard_in_s: float | None = None
+    until_in_s: Left | None = None
+    hard_in_s: Left | None = None
     mode: Text = ""
-    stop_accepting_in_s: float | None = None
+    stop_accepting_in_s: Left | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +97,8 @@ class HeldCall:
 class FenceRow:
     """The deployment fence that is up."""
 
-    since_s: float
-    until_in_s: float
+    since_s: Left
+    until_in_s: Left
     by: Text
     reason: Text
     unreadable: Text | None = None

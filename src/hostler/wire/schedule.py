@@ -15,12 +15,15 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from hostler.domain import job_update
+from hostler.domain.values import LONGEST_S
 
 LONGEST_WAIT_S: Final = 60.0
 """One call waits so long at most; a client that waits longer asks again."""
 MAX_TITLE: Final = job_update.MAX_TITLE
 
 Wait = Annotated[float, Meta(ge=0, le=LONGEST_WAIT_S)]
+Seconds = Annotated[float, Meta(ge=-LONGEST_S, le=LONGEST_S)]
+"""What every clock can add. What is too long or too short for its use is refused where that is known."""
 Text = Annotated[str, Meta(max_length=MAX_TITLE)]
 Reason = Annotated[str, Meta(max_length=500)]
 Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$", max_length=64)]
@@ -45,10 +48,10 @@ class ReserveBody:
     holder: Text = ""
     secret_hash: Hash
     reason: Reason = ""
-    ttl_s: float | None = None
+    ttl_s: Seconds | None = None
     indefinite: bool = False
     now: bool = False
-    detached_s: float | None = None
+    detached_s: Seconds | None = None
     start: str | None = None
     priority: Annotated[int, Meta(ge=0, le=9)] = 0
     wait_s: Wait = 0.0
@@ -75,7 +78,7 @@ class RenewBody(Proof):
     `wait_s`: answer when the lease's state changes, or after so long. `claim` False leaves an offer open.
     """
 
-    ttl_s: float | None = None
+    ttl_s: Seconds | None = None
     wait_s: Wait = 0.0
     claim: bool = True
 
@@ -291,7 +294,7 @@ class FenceBody:
 
     up: bool
     reason: Reason = ""
-    for_s: float = 1800.0
+    for_s: Seconds = 1800.0
     wait_s: Wait = 0.0
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hostler.wire.schedule import Hash, Proof, Reason, StepView, Text, Wait
+from hostler.wire.schedule import Hash, Proof, Reason, Seconds, StepView, Text, Wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class OpenBody:
     holder: Text = ""
     secret_hash: Hash
     reason: Reason = ""
-    cap_s: float | None = None
+    cap_s: Seconds | None = None
     override: Text | None = None
     force: bool = False
     wait_s: Wait = 0.0

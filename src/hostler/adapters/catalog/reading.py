@@ -127,6 +127,9 @@ def _newer(file: str, root: MapNode) -> Problem | None:
     return problem(file, version.node.mark, ("version",), message, "upgrade")
 
 
+LISTED: Final = "`hostler catalog list` shows the entries that there are, and where"
+
+
 def _of(file: str, finding: Finding) -> Problem:
     return problem(file, finding.mark, finding.path, finding.message, finding.hint)
 
@@ -134,7 +137,7 @@ def _of(file: str, finding: Finding) -> Problem:
 def read_file(path: File, *, trusted: bool = False) -> CatalogFile:
     """The entry of a file, which nobody else may write; `trusted` is for those of the package."""
     try:
-        data = path.read_bytes() if trusted else read_config(path)
+        data = path.read_bytes() if trusted else read_config(path, missing=LISTED)
         return read_text(str(path), decode(data))
     except Untrusted as error:
         return CatalogFile(file=str(path), problems=(problem(str(path), START, (), str(error), error.hint),))

@@ -20,6 +20,9 @@ NAME: Final = "hostler.yaml"
 SYSTEM: Final = Path("/etc/hostler")
 
 
+INIT: Final = "`hostler init` writes one from what is on this box"
+
+
 class Untrusted(Exception):
     """A config file that cannot be used: `str()` says why, `hint` what helps."""
 
@@ -63,17 +66,15 @@ def _places(env: Mapping[str, str], here: Path | None, system: Path) -> Iterator
         yield here / NAME
 
 
-def read_config(path: Path) -> bytes:
-    """The bytes of a config file.
+def read_config(path: Path, *, missing: str = INIT) -> bytes:
+    """The bytes of a config file, or of a like one; `missing` is the hint where there is none.
 
     Raises Untrusted unless it is a regular file of ours or root's that nobody else may write.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError as error:
-        raise Untrusted(
-            "there is no such file", "`hostler init` writes one from what is on this box"
-        ) from error
+        raise Untrusted("there is no such file", missing) from error
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "no path"
         raise Untrusted(f"it cannot be read: {why}") from error

@@ -182,7 +182,12 @@ def _by_hand(file: str, said: str) -> InvalidRequest:
 
 def _verified(old: str, new: str, row: Row, file: str, *, in_config: bool) -> Row:
     """The new row as it is read back; refuses where anything else would be another."""
-    before, after = _root(old, file), _root(new, file)
+    before = _root(old, file)
+    try:
+        after = compose(new)[0]
+    except Unreadable as error:
+        # What was there is right: a document in braces, for instance, takes no line behind it.
+        raise _by_hand(file, row_text(row)) from error
     rows = rows_in(after, file, in_config=in_config)
     kept = [_bare(each) for each in rows_in(before, file, in_config=in_config)]
     same = _without_rows(before, in_config=in_config) == _without_rows(after, in_config=in_config)

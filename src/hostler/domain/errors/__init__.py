@@ -60,6 +60,7 @@ from hostler.domain.errors.leasing import (
     NodeOutdated,
     NodeUnreachable,
     NotHead,
+    NoWindow,
     ResourceNotFound,
     SlotTaken,
     StaleGeneration,
@@ -67,7 +68,6 @@ from hostler.domain.errors.leasing import (
     Stuck,
     TtlRefused,
     WaitTimedOut,
-    WindowNotFound,
 )
 from hostler.domain.errors.reaching import (
     DaemonRuns,
@@ -132,6 +132,7 @@ __all__ = [
     "ModelNotFound",
     "NoConfig",
     "NoKey",
+    "NoWindow",
     "NodeOutdated",
     "NodeUnreachable",
     "NotFound",
@@ -167,6 +168,5 @@ __all__ = [
     "UpstreamUnreachable",
     "WaitTimedOut",
     "WindowClosing",
-    "WindowNotFound",
     "WrongScope",
 ]

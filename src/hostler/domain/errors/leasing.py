@@ -20,13 +20,15 @@ class LeaseNotFound(Refusal):
 
 
 @dataclass(eq=False, kw_only=True)
-class WindowNotFound(Refusal):
-    """The window was meant that is open, and none is (WIN-10)."""
+class NoWindow(Refusal):
+    """A command meant the one window there is, and there is none."""
 
     kind = Kind.NOT_FOUND
-    code = "window_not_found"
-    message = "No window is open."
-    hint = "`hostler window open MODE` opens one; `hostler window report` tells of the last."
+    code = "no_window"
+    message = "No window {what}."
+    hint = "`hostler window status` shows the one that is open, `hostler mode` the modes there are."
+
+    what: str
 
 
 @dataclass(eq=False, kw_only=True)

@@ -52,11 +52,12 @@ class StateUnusable(Refusal):
 
     kind = Kind.CONFIG
     code = "state_unusable"
-    message = "The state directory {path} cannot be used: {why}."
-    hint = "Set $HOSTLER_STATE_DIR or node.state_dir to a directory of yours, with its whole path."
+    message = "The state in {path} cannot be used: {why}."
+    hint = "{way}"
 
     path: str
     why: str
+    way: str = "Set $HOSTLER_STATE_DIR or node.state_dir to a directory of yours, with its whole path."
 
 
 @dataclass(eq=False, kw_only=True)

@@ -5,6 +5,7 @@ Decides exit codes that are not a refusal's own (INTERFACE-4); the others are `h
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -18,9 +19,14 @@ from hostler.domain.values import shorten
 from hostler.interfaces.cli.output import parse_moment, with_local_times
 from hostler.wire.refusals import USAGE_EXIT, error_object, face
 
+OURS: Final = "invalid_request_error"
 UNWRITTEN: Final = 70
+UNEXPECTED: Final = 70
+UNREADABLE: Final = 65
 WAIT_TIMED_OUT: Final = 124
 INTERRUPTED: Final = 130
+NOT_WRITTEN: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""What a stream says that takes no more."""
 BROKEN_PIPE: Final = 141
 """As a shell shows SIGPIPE: whoever read our output has what it wanted."""
 LONGEST: Final = 600
@@ -53,6 +59,21 @@ def usage(message: str, hint: str, *, as_json: bool) -> int:
     return USAGE_EXIT
 
 
+def unforeseen(error: Exception, *, as_json: bool) -> int:
+    """What no command foresaw, as one clear error: its exit code (INTERFACE-2).
+
+    In Python's development mode a bug's traceback is raised on.
+    """
+    if isinstance(error, OSError) and error.filename is not None:
+        return unreadable(error, as_json=as_json)
+    # A file has a name; what is written to a stream has none.
+    if isinstance(error, OSError) and error.errno in NOT_WRITTEN:
+        return unwritten(error, as_json=as_json)
+    if sys.flags.dev_mode:
+        raise error
+    return unexpected(error, as_json=as_json)
+
+
 def unwritten(error: OSError, *, as_json: bool) -> int:
     """What a command was to say could not be written, to a full disk for instance: its exit code."""
     nowhere(sys.stdout)
@@ -61,14 +82,30 @@ def unwritten(error: OSError, *, as_json: bool) -> int:
     return UNWRITTEN
 
 
-def _tell_own(code: str, message: str, hint: str, *, as_json: bool) -> None:
+def unreadable(error: OSError, *, as_json: bool) -> int:
+    """A file that a command was given, or found, and could not use: its exit code."""
+    message = f"{shorten(str(error.filename), 200)}: {error.strerror or error}."
+    _tell_own("unusable_file", message, "Look at that file, or name another.", as_json=as_json)
+    return UNREADABLE
+
+
+def unexpected(error: Exception, *, as_json: bool) -> int:
+    """What no command foresaw, as one line of ours: its exit code."""
+    what = " ".join(str(error).split()) or "no more is known"
+    message = f"This failed unexpectedly: {type(error).__name__}: {what}."
+    hint = "Look at what was given. If that is right it is a bug: with PYTHONDEVMODE=1 it shows where."
+    _tell_own("internal", message, hint, as_json=as_json, kind="server_error")
+    return UNEXPECTED
+
+
+def _tell_own(code: str, message: str, hint: str, *, as_json: bool, kind: str = OURS) -> None:
     """A failure of the command itself, which no daemon has."""
     if not as_json:
         _tell(message, hint)
         return
     error: dict[str, object] = {
         "message": message,
-        "type": "invalid_request_error",
+        "type": kind,
         "param": None,
         "code": code,
         "hint": hint,

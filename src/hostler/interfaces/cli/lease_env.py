@@ -11,9 +11,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+from hostler.client.room import unusable
 from hostler.client.saved import REQUEST_ID, SavedLease, make_private, read_private, write_private
 from hostler.client.trust import trusted
-from hostler.domain.errors import StateUnusable
 from hostler.domain.values import rfc3339
 from hostler.interfaces.cli.output import parse_moment
 from hostler.wire.schedule import OneLease
@@ -44,7 +44,7 @@ def write_secret(state: Path, saved: SavedLease) -> Path:
         make_private(path.parent)
         write_private(path, saved.secret.encode("ascii"))
     except OSError as error:
-        raise StateUnusable(path=str(path), why=str(error)) from error
+        raise unusable(path, error) from error
     return path
 
 

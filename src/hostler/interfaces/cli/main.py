@@ -7,11 +7,10 @@ code. What a command does is in its own module, loaded when it is called (PERF-1
 from __future__ import annotations
 
 import difflib
-import errno
 import itertools
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -19,7 +18,7 @@ from cyclopts import App, CycloptsError
 
 from hostler import __version__
 from hostler.domain.errors import Refusal
-from hostler.interfaces.cli.failure import BROKEN_PIPE, INTERRUPTED, fail, nowhere, unwritten, usage
+from hostler.interfaces.cli.failure import BROKEN_PIPE, INTERRUPTED, fail, nowhere, unforeseen, usage
 from hostler.interfaces.cli.plain_help import FoldedHelp
 from hostler.interfaces.cli.signals import Signalled
 from hostler.services.catalog_parts import CatalogParts
@@ -93,8 +92,6 @@ class Command:
     example: str = ""
 
 
-NOT_WRITTEN: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
-"""What a stream says that takes no more."""
 NEAR: Final = 0.6
 """How alike two options are, at least, for one to be meant by the other; 1 is the same."""
 _SUGGESTED: Final = re.compile(r"--(?P<given>[\w-]+)\S*(?P<more> Did you mean --(?P<meant>[\w-]+)\?)")
@@ -328,19 +325,20 @@ def run(arguments: Sequence[str], bootstrap: Bootstrap) -> int:
     except BrokenPipeError:
         nowhere(sys.stdout)
         return BROKEN_PIPE
-    except OSError as error:
-        # A file has a name; what is written to a stream has none.
-        if error.filename is not None or error.errno not in NOT_WRITTEN:
-            raise
-        return unwritten(error, as_json="--json" in arguments)
+    except Exception as error:  # noqa: BLE001 - nobody is shown a traceback who cannot do anything with it
+        return unforeseen(error, as_json="--json" in _own(arguments))
     return code
 
 
+def _own(arguments: Sequence[str]) -> Iterator[str]:
+    """Ours: behind `--` stands a command of somebody else, with options of its own."""
+    return itertools.takewhile(lambda it: it != "--", arguments)
+
+
 def _run(arguments: Sequence[str], bootstrap: Bootstrap) -> int:
-    # Behind `--` stands a command of somebody else, with options of its own.
     if arguments and arguments[0] == "help":
         arguments = [*arguments[1:], "--help"]
-    as_json = "--json" in itertools.takewhile(lambda it: it != "--", arguments)
+    as_json = "--json" in _own(arguments)
     try:
         command, bound, ignored = build().parse_args(list(arguments), print_error=False, exit_on_error=False)
         parts = {name: _part(bootstrap, wanted) for name, wanted in ignored.items()}

@@ -6,6 +6,7 @@ comes from `bootstrap`.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Sequence
 from typing import Annotated, Final, Literal
@@ -55,6 +56,13 @@ def pair_of(type_: object, tokens: Sequence[Token]) -> tuple[str, ...]:
     return texts
 
 
+def address_of(type_: object, tokens: Sequence[Token]) -> str:
+    """An IP address, or `*`. ValueError for anything else."""
+    del type_
+    text = tokens[0].value.removeprefix("[").removesuffix("]")
+    return text if text == ANY else str(ipaddress.ip_address(text))
+
+
 def size_of(type_: object, tokens: Sequence[Token]) -> int:
     """The bytes of `92.6 GiB`. ValueError for anything else."""
     del type_
@@ -66,7 +74,15 @@ Span = Annotated[
     Parameter(name="--range", converter=span_of, n_tokens=1, metavar="FROM-TO", help="Where it may lie."),
 ]
 OnHost = Annotated[str, Parameter(name="--host", help="Whose port it is to be.")]
-Address = Annotated[str, Parameter(help="The address that it is bound to; else every one.")]
+Address = Annotated[
+    str,
+    Parameter(
+        converter=address_of,
+        n_tokens=1,
+        metavar="IP",
+        help="Where it is bound; else everywhere.",
+    ),
+]
 Transport = Annotated[Literal["tcp", "udp"], Parameter(help="Its protocol.")]
 
 app = App(name="ports", help="Check the ports of all hosts, see who listens, or take one.")

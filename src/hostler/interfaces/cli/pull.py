@@ -71,7 +71,8 @@ def _after(pulled: Pulled) -> str:
         Outcome.VERIFIED: "was there, its SHA-256 is right: adopted",
         Outcome.UNVERIFIED: f"unverified: {pulled.why}",
     }
-    return f"{shorten(pulled.file)}: {format_size(pulled.size)}, {words[pulled.outcome]}"
+    anew = f"; fetched anew, for {pulled.anew}" if pulled.anew else ""
+    return f"{shorten(pulled.file)}: {format_size(pulled.size)}, {words[pulled.outcome]}{anew}"
 
 
 @dataclass(eq=False, slots=True)

@@ -102,11 +102,15 @@ def _say_engine(name: str, shown: Why) -> None:
 def _say_resource(shown: WhyResource) -> None:
     missing = [it for it in shown.conditions if not it.met]
     verdict = "could be had now" if not missing else "cannot be had now"
-    say(f"{shorten(shown.resource.name)} {verdict}: {resource_line(shown.resource, shown.at)}.")
+    now = parse_moment(shown.at)
+    line = resource_line(shown.resource, shown.at)
+    if missing and shown.resource.holder is None:
+        # Nobody has it, and that is not what stands in the way.
+        line = with_local_times(missing[0].text, now)
+    say(f"{shorten(shown.resource.name)} {verdict}: {line}.")
     if missing and shown.earliest_at is not None:
         say(f"earliest start {when(shown.earliest_at, shown.at)}")
     say()
-    now = parse_moment(shown.at)
     rows = [
         (it.name, "met" if it.met else "not met", with_local_times(it.text, now)) for it in shown.conditions
     ]

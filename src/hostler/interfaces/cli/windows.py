@@ -17,7 +17,7 @@ from hostler.client import Client
 from hostler.client.saved import SavedLease
 from hostler.client.trust import ending
 from hostler.client.wishes import WINDOWS
-from hostler.domain.errors import InvalidRequest, LeaseNotFound, WindowNotFound
+from hostler.domain.errors import InvalidRequest, LeaseNotFound, NoWindow
 from hostler.domain.lease import State
 from hostler.domain.values import format_duration, format_size, shorten
 from hostler.interfaces.cli import lease_text
@@ -216,7 +216,7 @@ def report(window: WindowName = None, /, *, json: AsJson = False) -> int:
 def _named(client: Client, name: str | None, *, over: bool = False) -> LeaseView:
     """The window that `name` means; without one the only one. `over`: else the last that is over.
 
-    Refuses `window_not_found`, `lease_not_found`, and `invalid_request` for a name that means several.
+    Refuses `lease_not_found`, `no_window` without a name, and `invalid_request` for one that means several.
     """
     live = answer(client.get(WINDOWS), LeaseList).leases
     found = [it for it in live if _means(it, name)]
@@ -230,7 +230,7 @@ def _named(client: Client, name: str | None, *, over: bool = False) -> LeaseView
         )
     if not found:
         if name is None:
-            raise WindowNotFound
+            raise NoWindow(what="has ended" if over else "is open")
         raise LeaseNotFound(lease=name)
     return found[0]
 
