@@ -13,6 +13,7 @@ from demo.lease_story import LeaseStory
 from demo.show import Show
 from demo.stage import DemoError, Stage
 from demo.story import Story
+from demo.window_story import WindowStory
 
 
 def main() -> int:
@@ -30,12 +31,13 @@ def main() -> int:
     try:
         stage.set_up()
         story = Story(stage=stage, show=show)
-        act = LeaseStory(story=story)
+        second, third = LeaseStory(story=story), WindowStory(story=story)
         try:
-            for step in (*story.steps(), *act.steps()):
+            for step in (*story.steps(), *second.steps(), *third.steps()):
                 step()
         finally:
-            act.end()
+            second.end()
+            third.end()
         told = True
     except DemoError as reason:
         show.failed(str(reason))

@@ -1,4 +1,4 @@
-"""The demo's stage: a directory of its own, three tiny models, a config, and a daemon to kill.
+"""The demo's stage: a directory of its own, a few tiny models, a config, and a daemon to kill.
 
 Decides where everything lies and how the daemon is started and ended. Knows nothing of the story.
 Nothing outside the directory is read or written, the hold file included.
@@ -42,6 +42,23 @@ BOX = {
     ],
 }
 """What the second act leases: traffic goes to the spare engine meanwhile."""
+MODES = {
+    "standard": {
+        "standing": True,
+        "hosts": {"local": ["fast", "spare", EMBED]},
+        "routes": {"chat": "local"},
+    },
+    "heavy": {
+        "serving_class": "windowed",
+        "resource": "box",
+        "hosts": {"local": ["heavy", EMBED]},
+        "routes": {"chat": "heavy"},
+        "cap": {"default": "5m", "max": "1h"},
+        "drain_before": "3s",
+    },
+}
+"""What the third act enters and leaves: the heavy engine has the box for itself."""
+DRAIN_BEFORE_S = 3
 IDLE_REVERT_S = 4
 UP_S = 30.0
 
@@ -65,6 +82,11 @@ class Stage:
         return f"http://127.0.0.1:{self.port}"
 
     @property
+    def hold(self) -> Path:
+        """The demo's hold file."""
+        return self.root / "box-reservation.json"
+
+    @property
     def config(self) -> Path:
         """The demo's hostler.yaml."""
         return self.root / "hostler.yaml"
@@ -77,7 +99,7 @@ class Stage:
             **keep,
             "HOSTLER_CONFIG": str(self.config),
             "HOSTLER_STATE_DIR": str(self.root / "state"),
-            "HOSTLER_BOX_RESERVATION_PATH": str(self.root / "box-reservation.json"),
+            "HOSTLER_BOX_RESERVATION_PATH": str(self.hold),
             "HOSTLER_URL": self.url,
             "XDG_RUNTIME_DIR": str(self.root / "run"),
             "PYTHONUNBUFFERED": "1",
@@ -202,17 +224,23 @@ def json_config(stage: Stage, low: int) -> str:
                 "large": engine("large.gguf", group="main"),
                 "spare": engine("spare.gguf", resident=True, order=30),
                 "endless": engine("slow.gguf", ttl="5m"),
+                "heavy": engine("slow.gguf", serving_class="windowed"),
             },
             "routes": {
                 "chat": {
                     "aliases": ["gpt-4o-mini"],
-                    "profiles": {"local": {"fast": "fast", "large": "large"}, "away": "spare"},
+                    "profiles": {
+                        "local": {"fast": "fast", "large": "large"},
+                        "away": "spare",
+                        "heavy": "heavy",
+                    },
                     "active": "local",
                     "escalate": {"token": "!escalate"},
                 },
                 "long": {"profiles": {"local": "endless", "away": "spare"}, "active": "local"},
             },
             "reservations": {"resources": {"box": BOX}},
+            "modes": MODES,
         },
         indent=1,
     )

@@ -117,7 +117,7 @@ class Story:
 
     def residents(self) -> None:
         """The daemon comes up and brings the residents up, one after the other."""
-        self.show.step("A box with five engines: the daemon starts, and the residents come up by themselves")
+        self.show.step("A box with six engines: the daemon starts, and the residents come up by themselves")
         self.show.asked("hostler serve")
         self.show.told("listening", self.stage.start_daemon())
         for name in (EMBED, "fast"):
@@ -232,11 +232,13 @@ class Story:
         self.show.told(answer.text, answer.seconds)
         self.expect("the text", answer.text.strip(), SAYS["fast"])
 
-    def open_stream(self) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+    def open_stream(
+        self, model: str = "endless"
+    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
         """An endless stream, begun."""
         line = http.client.HTTPConnection("127.0.0.1", self.stage.port, timeout=60)
         body = {
-            "model": "endless",
+            "model": model,
             "stream": True,
             "max_tokens": 100_000,
             "messages": [{"role": "user", "content": "go on"}],

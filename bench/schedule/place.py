@@ -22,7 +22,6 @@ from typing import Final, TypeVar
 from bench.peers import PROXY_CORE, UP_S, BenchError, free_port, running
 from hostler.adapters.clock import SystemClock
 from hostler.adapters.ids import SystemIds
-from hostler.adapters.state_files import DirectoryStateFiles
 from hostler.adapters.store.sqlite import SqliteStore
 from hostler.bootstrap.scheduling import Means, Scheduling, scheduling
 from hostler.domain.events import Event
@@ -143,7 +142,6 @@ async def head(root: Path, resources: int, *, keeper: bool = True) -> AsyncItera
             clock=clock,
             ids=ids,
             events=_Queued(queue=queue),
-            files=DirectoryStateFiles(root=root),
             redact=lambda text: text,
             bug=_raised,
             note_process=_no_process,

@@ -221,7 +221,7 @@ class Daemon:
         running = [
             f"{lane.engine.id} (pid {lane.run.pid})"
             for lane in self.engines.lanes.by_id.values()
-            if lane.run is not None
+            if lane.run is not None and not lane.engine.members
         ]
         return f"; still running: {', '.join(running)}" if running else ""
 

@@ -1,5 +1,6 @@
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,9 +8,11 @@ import pytest
 from hostler.adapters.config.paths import Paths
 from hostler.adapters.drivers import run_record
 from hostler.adapters.host import process_table
-from hostler.bootstrap.engines import BUILT, drivers_of, strays
-from hostler.domain.fleet import Fleet, Host, Node, frozen
-from hostler.domain.values import HostName
+from hostler.adapters.models_dir import ModelsDir
+from hostler.adapters.state_files import DirectoryStateFiles
+from hostler.bootstrap.engines import BUILT, drivers_of, lanes_of, strays
+from hostler.domain.fleet import DriverKind, Engine, Fleet, Host, Node, frozen
+from hostler.domain.values import EngineId, HostName
 from tests.fakes.world import CROW, engine
 
 
@@ -52,8 +55,11 @@ def record(root: Path, name: str, *, ticks_off: int = 0, boot: str | None = None
 
 
 def test_every_driver_that_is_built_is_there() -> None:
-    """ENG-2: each driver that the config's page calls built is there for the daemon, and no other."""
-    assert set(drivers_of({})) == set(BUILT)
+    """ENG-2: each driver that the config's page calls built is there for the daemon, and no other.
+
+    That of distributed engines is joined later: it acts through the nodes.
+    """
+    assert {*drivers_of({}), DriverKind.DISTRIBUTED} == set(BUILT)
 
 
 def test_what_runs_and_is_not_in_the_config_is_told(tmp_path: Path) -> None:
@@ -70,3 +76,21 @@ def test_a_pid_that_is_somebody_elses_is_no_engine(tmp_path: Path, ticks_off: in
     """ENG-6: a recorded pid that another process has now, or of another boot, is not told as an engine."""
     record(tmp_path, "extra", ticks_off=ticks_off, boot=boot)
     assert strays(fleet(), paths(tmp_path)) == ()
+
+
+def test_a_distributed_engine_answers_where_its_last_member_does(tmp_path: Path) -> None:
+    """ENG-11: the whole listens on no port of its own: its URL is that of the member that answers."""
+    crow, raven = HostName("crow"), HostName("raven")
+    names = EngineId("worker"), EngineId("master")
+    engines = (
+        Engine(id=names[0], host=raven, port=9000),
+        Engine(id=names[1], host=crow, port=8103, model="big"),
+        Engine(id=EngineId("wide"), host=crow, driver=DriverKind.DISTRIBUTED, model="big", members=names),
+    )
+    made = replace(fleet(), hosts=frozen({crow: Host(name=crow), raven: Host(name=raven)}))
+    made = replace(made, here=crow, engines=frozen({it.id: it for it in engines}))
+    lanes = lanes_of(made, DirectoryStateFiles(root=tmp_path), ModelsDir(root=tmp_path), 0.0)
+    wide = lanes[EngineId("wide")]
+    assert set(lanes) == {"master", "wide"}
+    assert (wide.launch.url, wide.launch.port, wide.launch.model) == ("http://127.0.0.1:8103", 0, "big")
+    assert wide.server is lanes[EngineId("master")]

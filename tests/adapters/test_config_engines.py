@@ -122,6 +122,12 @@ def test_a_port_in_the_command_that_is_the_port_passes(tmp_path: Path, words: st
             "engines.b.members[1]: no member of itself",
         ),
         (
+            PAIR
+            + "  x: {E, host: crow}\n  b: {driver: distributed, members: [a, c]}\n"
+            + "  d: {driver: distributed, members: [x, »a]}\n",
+            "engines.d.members[1]: a is a member of b",
+        ),
+        (
             "  a: {E, host: crow}\n  x: {host: crow, driver: external, url: 'http://h:1'}\n" + PAIR_X,
             "engines.b.members[1]: x is external",
         ),
@@ -153,7 +159,8 @@ def test_a_class_is_narrowed_and_never_widened(tmp_path: Path) -> None:
     """CAT-3: the class is the most dangerous of what is declared, of its shape, and of what it is part of."""
     text = TWO + one(
         "  a: {E, host: crow}\n  c: {E, host: raven}\n  w: {E, host: crow, serving_class: wedge-risk}\n"
-        "  b: {driver: distributed, members: [a, c]}\n"
+        "  e: {E, host: crow}\n  f: {E, host: raven}\n"
+        "  b: {driver: distributed, members: [e, f]}\n"
         "  d: {driver: distributed, members: [a, c], serving_class: wedge-risk}\n"
     ).removeprefix("version: 1\n")
     fleet = read_config(tmp_path, text, machine="crow").fleet
@@ -163,8 +170,16 @@ def test_a_class_is_narrowed_and_never_widened(tmp_path: Path) -> None:
         "a": "wedge-risk",
         "c": "wedge-risk",
         "w": "wedge-risk",
+        "e": "windowed",
+        "f": "windowed",
         "b": "windowed",
         "d": "wedge-risk",
+    }
+    assert {str(name): engine.of for name, engine in fleet.engines.items() if engine.of} == {
+        "a": "d",
+        "c": "d",
+        "e": "b",
+        "f": "b",
     }
 
 

@@ -1,18 +1,23 @@
 """One suite for every Driver (ENG-2): what each of them must do, whatever is behind it."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from hostler.adapters.deadmen import SystemDeadmen
+from hostler.domain.deadman import DeadmanReport
 from hostler.domain.engine import Readiness, Restore
 from hostler.domain.errors import EngineFailed
+from hostler.services.deadman_needs import Orders, Words
 from tests.adapters.container_rigs import container_rig
 from tests.adapters.driver_conformance import MemoryRig, Rig, probe_until, process_rig, start_ready
 from tests.adapters.systemd_rig import systemd_rig
 from tests.fakes.docker import Docker
+from tests.fakes.fake_engine import eventually
 
 REAL = pytest.param("real", marks=pytest.mark.real)
 REAL_UNIT = pytest.param("real-unit", marks=pytest.mark.real)
@@ -209,6 +214,56 @@ async def test_the_restore_in_words_brings_back_what_is_adopted(outside: Rig) ->
         assert await outside.driver.adopt(launch) is None
     else:
         assert (await outside.driver.stop(launch, again, timeout_s=5)).gone
+
+
+async def test_a_deadman_brings_it_back(outside: Rig, tmp_path: Path) -> None:
+    """WIN-1, ENG-2: a real deadman ends the mode's engine and restores the standing one, of every driver."""
+    standing, heavy = outside.launch("standing"), outside.launch("heavy")
+    run = await start_ready(outside.driver, standing)
+    words = [
+        Words(
+            launch=it,
+            restore=outside.driver.restore(it),
+            stop_timeout_s=5.0,
+            budget_s=60.0,
+            task="chat",
+        )
+        for it in (heavy, standing)
+    ]
+    await outside.driver.stop(standing, run, timeout_s=5)
+    await start_ready(outside.driver, heavy)
+    deadmen = SystemDeadmen(
+        root=tmp_path, host="crow", hold_path=tmp_path / "hold.json", environment=os.environ
+    )
+    deadmen.write(
+        Orders(
+            window="lease_1",
+            mode="heavy",
+            host="crow",
+            cap_s=0.1,
+            end=tuple(words[:1]),
+            start=tuple(words[1:]),
+            look_s=0.05,
+        )
+    )
+    await deadmen.start("lease_1")
+    try:
+        await eventually(lambda: _report(deadmen) is not None, "its report", patience_s=90.0)
+        report = _report(deadmen)
+        assert report is not None
+        assert (report.verified, report.failing, report.back) == (True, (), (standing.engine,))
+        again = await outside.driver.adopt(standing)
+        assert again is not None
+        assert again != run
+        assert await outside.driver.adopt(heavy) is None
+        assert (await outside.driver.stop(standing, again, timeout_s=5)).gone
+    finally:
+        assert await deadmen.end("lease_1") is None
+
+
+def _report(deadmen: SystemDeadmen) -> DeadmanReport | None:
+    state = deadmen.state("lease_1")
+    return None if state is None else state.report
 
 
 async def _said(restore: Restore, *argv: str) -> None:

@@ -270,3 +270,12 @@ def test_only_the_own_record_is_removed_at_the_end(writer: HoldWriter, path: Pat
     writer.write(wanted("w2"))
     assert not writer.release_own(mine)
     assert writer.reader.read().owner == "w2"
+
+
+def test_whether_it_could_go_with_a_login(tmp_path: Path) -> None:
+    """HOLD-2: in a run-time directory without lingering a window's hold would not last; elsewhere it does."""
+    (tmp_path / "run/systemd/system").mkdir(parents=True)
+    path = f"{tmp_path}/run/user/{os.geteuid()}/h.json"
+    there = HoldWriter(reader=HoldFile(path=path), root=str(tmp_path))
+    assert "loginctl enable-linger" in (there.short_lived() or "")
+    assert HoldWriter(reader=HoldFile(path=f"{tmp_path}/h.json"), root=str(tmp_path)).short_lived() is None

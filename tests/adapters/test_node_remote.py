@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import httpx2
 import pytest
 
 from hostler.domain.errors import (
-    ConfigDiffers,
     IdempotencyConflict,
     InvalidRequest,
     NodeOutdated,
@@ -22,33 +19,15 @@ from hostler.domain.errors import (
 )
 from hostler.domain.fence import Fence
 from hostler.domain.fleet import Secret, frozen
-from hostler.domain.holding import Holding
 from hostler.domain.plan import command, webhook
-from hostler.domain.resource import Action
 from hostler.domain.step import CallWebhook, FoundCommand, PointRoute, RunCommand, Step
-from hostler.domain.undo import undo_of_command, undo_of_webhook
 from hostler.services.node_needs import Member
 from hostler.services.schedule_needs import Remembered
 from hostler.wire.nodes import OperationBody, OperationCall
 from hostler.wire.values import dump, request_from
-from tests.fakes.far_host import FILE, KEY, FarHost, far_host
-from tests.services.node_conformance import HOOK, HOST, LEASE, POWER, RemoteRig, Teller, local_rig
-
-AWAY = PointRoute(host=HOST, route="chat", profile="away")
-
-
-@asynccontextmanager
-async def far(*actions: Action, api: int = 1, head_api: int = 1) -> AsyncIterator[tuple[FarHost, Teller]]:
-    """A far host, and a lease that tells it what to do."""
-    async with local_rig() as local:
-        it = far_host(local.parts, *(actions or (POWER, HOOK)), api=api, head_api=head_api)
-        yield it, Teller(RemoteRig(it))
-
-
-def bodies(it: FarHost, ending: str = "/ops") -> list[dict[str, object]]:
-    """What was sent to that path."""
-    return [json.loads(each.content) for each in it.cable.seen if each.url.path.endswith(ending)]
-
+from tests.adapters.far_lines import AWAY, bodies, far, held
+from tests.fakes.far_host import KEY
+from tests.services.node_conformance import HOOK, HOST, LEASE, POWER, RemoteRig
 
 # ---------------------------------------------------------------- keys and lines
 
@@ -258,67 +237,7 @@ def replace_body(operation: dict[str, object]) -> OperationBody:
     return request_from(OperationBody, json.dumps(operation).encode())
 
 
-# ---------------------------------------------------------------- commands by name
-
-
-async def test_no_command_path_or_url_travels() -> None:
-    """CONF-6: of a command or webhook the call has the definition's name and digest, never argv or URL."""
-    async with far() as (it, tell):
-        for action in (POWER, HOOK):
-            step = command(action) if action.verb == "exec" else webhook(action)
-            undo = undo_of_command(step) if isinstance(step, RunCommand) else undo_of_webhook(step)
-            assert undo is not None
-            await tell.do(step)
-            await tell.do(undo)
-        for each in bodies(it):
-            text = json.dumps(each)
-            assert "make" not in text
-            assert "example.net" not in text
-        assert it.parts.commands.ran.count(("unmake", "power")) == 1
-        assert [url for url, _ in it.parts.webhooks.calls] == [HOOK.target, HOOK.undo_url]
-
-
-async def test_a_differing_definition_fails_the_preflight() -> None:
-    """CONF-6: where the two configs differ, nothing is begun, and both files are named."""
-    async with far() as (it, tell):
-        step = command(replace(POWER, argv=("make", "trouble")))
-        with pytest.raises(ConfigDiffers) as told:
-            await tell.ask(step)
-        assert (told.value.definition, told.value.host) == ("box/1", "crow")
-        assert told.value.file == FILE
-        assert told.value.other == "/home/head/hostler.yaml on raven"
-        with pytest.raises(ConfigDiffers):
-            await tell.do(step)
-        assert it.parts.commands.ran == []
-
-
-async def test_what_was_done_is_undone_as_it_was_done() -> None:
-    """LEASE-5, CONF-6: a definition that changed meanwhile is undone as its receipt has it."""
-    async with far() as (it, tell):
-        step = command(POWER)
-        await tell.rig.wait(it.remote.perform(tell.operation(step, id_=f"{LEASE}.7.1")))
-        it.far_config.fleet = replace(it.far_config.fleet, resources=frozen({}))
-        undo = undo_of_command(step)
-        assert undo is not None
-        await tell.rig.wait(it.remote.perform(tell.operation(undo, id_=f"{LEASE}.7.u1.3")))
-        assert it.parts.commands.made == set()
-
-
-async def test_a_definition_without_an_undo_has_none() -> None:
-    """CONF-6: asked for the undo of a definition that has none, a node refuses."""
-    async with far(replace(POWER, undo=None)) as (it, tell):
-        undo = undo_of_command(command(POWER))
-        assert undo is not None
-        with pytest.raises(NotFound):
-            await tell.do(replace(undo, digest=replace(POWER, undo=None).digest))
-        assert it.parts.commands.ran == []
-
-
 # ---------------------------------------------------------------- what it knows
-
-
-def held() -> dict[str, Holding]:
-    return {"route chat": Holding(lease=LEASE, resource="box", holder="ann")}
 
 
 async def test_what_it_remembers_is_the_same_from_afar() -> None:

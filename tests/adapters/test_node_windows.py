@@ -7,7 +7,7 @@ from dataclasses import replace
 from hostler.domain.holding import Holding
 from hostler.domain.step import HoldHost
 from hostler.domain.values import EngineId, rfc3339
-from tests.adapters.test_node_remote import bodies, far
+from tests.adapters.far_lines import bodies, far
 from tests.services.node_conformance import HOST, LEASE
 
 

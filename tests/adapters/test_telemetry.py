@@ -77,6 +77,16 @@ def test_lines_are_json_with_their_facts(begin: SetUp) -> None:
     }
 
 
+@pytest.mark.parametrize(("level", "said"), [("info", ["broke"]), ("debug", ["called", "broke"])])
+def test_calls_of_nodes_are_for_debugging(begin: SetUp, level: str, said: list[str]) -> None:
+    """METRIC-1: a line for each call to another node is there at the level `debug` alone."""
+    screen = Screen()
+    begin(console=screen, level=level)
+    logging.getLogger("httpx2").info("called")
+    logging.getLogger("httpx2").warning("broke")
+    assert [line["event"] for line in screen.lines()] == said
+
+
 def test_a_request_id_is_on_every_line_below_it(begin: SetUp) -> None:
     """METRIC-1: what is bound for a request stands on every line that is written while it is served."""
     screen = Screen()

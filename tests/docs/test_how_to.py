@@ -50,8 +50,13 @@ def test_configs_pass_the_check(page: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("host", ["crow", "raven"])
 def test_the_config_of_several_hosts_is_right_on_each(tmp_path: Path, host: str) -> None:
-    """HOUSE-6, CONF-6: the file of the how-to on several hosts passes the check on each of them, as it is."""
-    (text,) = blocks(SEVERAL, "yaml")
+    """HOUSE-6, CONF-6: the file of the how-to on several hosts passes the check on each of them, as it is.
+
+    With the engines of its second block as well (ENG-11).
+    """
+    text, engines = blocks(SEVERAL, "yaml")
+    text = text.replace("\nengines:\n", f"\nengines:\n{engines}")
+    assert "driver: distributed" in text
     for name in re.findall(r"/etc/hostler/([\w./-]+)", text):
         file = tmp_path / name
         file.parent.mkdir(exist_ok=True)

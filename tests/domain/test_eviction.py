@@ -30,6 +30,7 @@ class Kept(TypedDict, total=False):
     resident: bool
     essential: bool
     pinned: bool
+    of: EngineId
 
 
 class Facts(TypedDict, total=False):
@@ -184,6 +185,17 @@ def test_a_pinned_member_is_never_picked() -> None:
     assert "a, which cannot be up beside it, is pinned" in str(found)
     assert "hostler stop a" in found.advice()
     assert found.retry_after is None
+
+
+def test_a_part_of_a_distributed_engine_is_never_picked() -> None:
+    """EVICT-2, ENG-11: a member that is up goes with its whole alone; one that failed is in nobody's way."""
+    part: Kept = {"of": EngineId("wide")}
+    found = refused(running("a", "main", kept=part))
+    assert isinstance(found, NotLaunchable)
+    assert "a, which cannot be up beside it, is a member of wide" in str(found)
+    assert found.fix == "`hostler stop wide` makes room."
+    assert made(running("a", "main", kept=part, state=State.FAILED)).stop == ("a",)
+    assert isinstance(refused(running("a", kept=part, gib=100), available=10), MemoryNow)
 
 
 def test_a_pinned_member_that_failed_is_in_nobodys_way() -> None:

@@ -3,8 +3,9 @@ from datetime import timedelta
 
 import pytest
 
-from hostler.domain.errors import Fenced, Leased, Refusal
-from hostler.domain.gate import Allow, Ask, decide, explain
+from hostler.domain.errors import Fenced, Leased, NotLaunchable, Refusal
+from hostler.domain.gate import Allow, Ask, decide
+from hostler.domain.gate_words import explain
 from hostler.domain.hold import HoldRecord, HoldState, HoldView
 from hostler.domain.holding import Holding
 from hostler.domain.values import Cause, EngineId, ServingClass
@@ -133,3 +134,34 @@ def test_the_holder_is_who_came_with_its_key() -> None:
     assert not LEASE.is_of(replace(own, key="bots"))
     assert not LEASE.is_of(replace(own, lease="lease_2"))
     assert not Holding(lease="", resource="pair", holder="anna").is_of(WHO)
+
+
+# ---------------------------------------------------------------- members of distributed engines
+
+
+MEMBER = of(GOOD, of=EngineId("wide"))
+
+
+@pytest.mark.parametrize("cause", [it for it in Cause if it is not Cause.STEP])
+def test_a_member_starts_for_nobody_alone(cause: Cause) -> None:
+    """ENG-11: a start of a member is refused for every cause, naming the distributed engine."""
+    for asked in (ask(cause), ask(cause, "lease_1"), replace(ask(cause), of=EngineId("other"))):
+        found = decide(asked, MEMBER)
+        assert isinstance(found, NotLaunchable)
+        assert found.why == "it is a member of wide and does not start alone"
+        assert found.fix == "Start wide."
+
+
+def test_a_member_starts_with_its_whole_or_by_a_window() -> None:
+    """ENG-11: the distributed engine starts its members, and so do a window's steps."""
+    assert decide(replace(ask(Cause.API), of=EngineId("wide")), MEMBER) == Allow()
+    assert decide(STEP, MEMBER) == Allow()
+
+
+def test_a_hold_that_allows_the_whole_allows_its_members() -> None:
+    """ENG-11, HOLD-5: who is allowed to start a distributed engine may start its members on that host."""
+    hold = replace(HELD, allow=frozenset({"wide"}))
+    whole = replace(ask(Cause.API), of=EngineId("wide"))
+    assert decide(whole, replace(MEMBER, hold=hold)) == Allow()
+    assert said(decide(whole, replace(MEMBER, hold=HELD))) == "box_reserved"
+    assert said(decide(STEP, replace(MEMBER, hold=hold))) == "box_reserved"

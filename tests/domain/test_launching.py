@@ -30,7 +30,8 @@ def test_ports_are_given_once_and_kept(kept: Mapping[str, int], given: Mapping[s
     """ENG-2: a port that was given is kept while it is good; the others get the next that nobody has."""
     fixed = engine("fixed", 8101)
     outside = engine("outside", driver=DriverKind.EXTERNAL)
-    assert assign_ports([engine("a"), fixed, engine("b"), outside], HOST, kept) == given
+    wide = engine("wide", driver=DriverKind.DISTRIBUTED)
+    assert assign_ports([engine("a"), fixed, engine("b"), outside, wide], HOST, kept) == given
 
 
 def test_ports_of_others_are_not_given() -> None:

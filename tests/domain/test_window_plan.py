@@ -2,12 +2,21 @@ from dataclasses import replace
 
 import pytest
 
-from hostler.domain.fleet import DriverKind, Fleet, Host, frozen
-from hostler.domain.mode import Mode, Tool, ToolCommand
+from hostler.domain.fleet import DriverKind, EngineTarget, Fleet, Host, Plain, frozen
+from hostler.domain.mode import Mode, Present, Tool, ToolCommand, difference
 from hostler.domain.plan import text
 from hostler.domain.step import ArmDeadman, CheckMemory, HoldHost, RunCommand, StartEngine, SuspendEngine
 from hostler.domain.values import EngineId, HostName, RouteName, ServingClass
-from hostler.domain.window_plan import named, shifts, sums, window_plan, window_resource
+from hostler.domain.window_plan import (
+    SCRIPT,
+    by_members,
+    named,
+    script_of,
+    shifts,
+    sums,
+    window_plan,
+    window_resource,
+)
 from tests.fakes.modes import GIB, HEAVY, engine, mode, moded
 from tests.fakes.schedule_world import resource
 
@@ -145,6 +154,15 @@ def test_a_route_leads_to_the_modes_engine_once_it_is_up() -> None:
     assert plan[-2:] == ["start glm", "route chat to glm on crow"]
 
 
+def test_a_mode_is_seen_by_the_members_of_its_distributed_engines() -> None:
+    """MODE-2, ENG-11: what runs is the members: the mode is entered when each of them is up on its host."""
+    made = pair()
+    whole = by_members(made, made.modes["heavy"])
+    assert whole.hosts == {CROW: ("embed", "worker"), RAVEN: ("master",)}
+    seen = Present(up={CROW: {EngineId("embed"), EngineId("worker")}, RAVEN: set()}, routes={})
+    assert difference(whole, seen).missing == ("master on raven",)
+
+
 def test_a_tool_does_the_evicting_itself() -> None:
     """MODE-4: ours are the hold, the routes and the verification; the script's times are its own."""
     tool = Tool(
@@ -171,6 +189,11 @@ def test_a_tool_does_the_evicting_itself() -> None:
     far = replace(pair(), modes=frozen({}))
     (run,) = (it for it in window_plan(far, there, 60.0, 30.0) if isinstance(it, RunCommand))
     assert run.host == "raven"
+    named_so = replace(pair(), modes=frozen({"heavy": there}))
+    assert script_of(named_so, run.definition, RAVEN, 60.0) == run
+    for other in ("box/1", f"{SCRIPT}standard"):
+        assert script_of(named_so, other, RAVEN, 60.0) is None
+    assert script_of(replace(pair(), modes=frozen({"heavy": HEAVY})), run.definition, RAVEN, 60.0) is None
 
 
 def test_a_window_leases_what_its_mode_names() -> None:
@@ -206,3 +229,24 @@ def test_without_a_standing_mode_nothing_comes_back() -> None:
     (crow,) = shifts(bare, HEAVY)
     assert (crow.back, crow.restore_s) == ((), 0.0)
     assert {it.serving_class for it in crow.into} == {ServingClass.RESIDENT, ServingClass.WINDOWED}
+
+
+def test_a_route_waits_for_the_members_of_its_engine() -> None:
+    """ENG-11, LEASE-4: a route leads to a distributed engine once the window has started its members."""
+    made = pair()
+    members = {
+        name: replace(it, of=EngineId("both")) if name in ("worker", "master") else it
+        for name, it in made.engines.items()
+    }
+    chat = made.routes[RouteName("chat")]
+    wide = Plain(targets=(EngineTarget(engine=EngineId("both")),))
+    route = replace(chat, profiles=frozen({**chat.profiles, "wide": wide}))
+    fleet = replace(made, engines=frozen(members), routes=frozen({chat.name: route}))
+    heavy = replace(fleet.modes["heavy"], routes=frozen({chat.name: "wide"}))
+    plan = planned(fleet, heavy)
+    assert plan[-4:] == [
+        "start worker",
+        "start master",
+        "route chat to wide on crow",
+        "route chat to wide on raven",
+    ]

@@ -21,7 +21,7 @@ class NoNode:
         """There is nothing."""
         raise NotFound(what="node", name="crow")
 
-    now = operate = receipt = held = fence = register = end_processes = memory = refuse
+    now = operate = receipt = held = fence = register = end_processes = memory = report = refuse
 
 
 class NoSync:

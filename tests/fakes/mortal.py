@@ -18,6 +18,7 @@ from hostler.domain.events import Recorded
 from hostler.domain.fence import Fence
 from hostler.domain.holding import Holding
 from hostler.domain.step import Found, Operation
+from hostler.domain.window import HostReport
 from hostler.services.needs import Store
 from hostler.services.schedule_needs import NodeMemory, ScheduleStore, Tx
 from tests.fakes.ids import CountingIds
@@ -145,6 +146,10 @@ class MortalNode:
     async def memory(self) -> NodeMemory:
         self._fuse.burn()
         return await self._inner.memory()
+
+    async def report(self, window: str) -> HostReport:
+        self._fuse.burn()
+        return await self._inner.report(window)
 
     async def raise_fence(self, fence: Fence | None) -> None:
         await self._call(lambda: self._inner.raise_fence(fence))

@@ -41,12 +41,13 @@ from hostler.domain.step import (
     UndoWebhook,
     VerifyRestore,
 )
+from hostler.domain.window import HostReport, WindowStrike
 from hostler.services.schedule_needs import NodeMemory, Remembered
 
 
 @dataclass
 class FakeEngine:
-    """An engine: up or down, and who keeps it so. `healthy` False: a start of it fails.
+    """An engine: up or down, and who keeps it so. `healthy` False: a start of it fails. `failed`: it says so.
 
     `revival` is what else brings it up, `kept` what was found before `kept_by` set it to nothing.
     """
@@ -55,6 +56,7 @@ class FakeEngine:
     suspended_by: set[str] = field(default_factory=set)
     draining_by: set[str] = field(default_factory=set)
     healthy: bool = True
+    failed: bool = False
     revival: str | None = None
     kept: str | None = None
     kept_by: set[str] = field(default_factory=set)
@@ -121,6 +123,9 @@ class FakeNode:
         self.fence: Fence | None = None
         self.remembered: tuple[Remembered, ...] = ()
         self.reports: tuple[DeadmanReport, ...] = ()
+        self.restoring: tuple[str, ...] = ()
+        self.strikes: tuple[WindowStrike, ...] = ()
+        self.restore_report = HostReport()
         self.processes: dict[str, list[str]] = {}
         self.stubborn: list[str] = []
         self.between: Callable[[], None] = _nothing
@@ -194,11 +199,20 @@ class FakeNode:
         return tuple(self.stubborn)
 
     async def memory(self) -> NodeMemory:
-        highest = max(self.highest.values(), default=None)
-        if highest is None:
-            return NodeMemory(leases=self.remembered, reports=self.reports)
-        number = FenceNumber(epoch=highest[0], generation=highest[1])
-        return NodeMemory(highest=number, leases=self.remembered, reports=self.reports)
+        order = max(self.highest.values(), default=None)
+        return NodeMemory(
+            highest=None if order is None else FenceNumber(epoch=order[0], generation=order[1]),
+            leases=self.remembered,
+            reports=self.reports,
+            restoring=self.restoring,
+            strikes=self.strikes,
+        )
+
+    async def report(self, window: str) -> HostReport:
+        self.calls.append(f"report {window}")
+        if "report" in self.faults:
+            raise self.faults["report"]
+        return self.restore_report
 
     async def raise_fence(self, fence: Fence | None) -> None:
         self.fence = fence
@@ -244,7 +258,7 @@ class FakeNode:
             up=engine.up,
             suspended_by=tuple(sorted(engine.suspended_by)),
             draining_by=tuple(sorted(engine.draining_by)),
-            state="ready" if engine.up else "stopped",
+            state="ready" if engine.up else "failed" if engine.failed else "stopped",
             revival=engine.revival,
         )
 

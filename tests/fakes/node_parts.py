@@ -35,6 +35,7 @@ from hostler.services.node_windows import NodeWindows
 from hostler.services.proving import Proving
 from hostler.services.receipts import Receipts
 from hostler.services.routes import Routes, load
+from hostler.services.window_strikes import WindowStrikes
 from tests.fakes.deadmen import FakeDeadmen
 from tests.fakes.host import FakeHold
 from tests.fakes.world import CROW, World
@@ -76,10 +77,14 @@ class MemoryRecords:
 
 @dataclass(slots=True)
 class FakeHoldKeeper:
-    """The need `HoldKeeper`, over the hold that the gate reads. `written` counts."""
+    """The need `HoldKeeper`, over the hold that the gate reads. `written` counts, `goes` is why it may go."""
 
     hold: FakeHold
     written: int = 0
+    goes: str | None = None
+
+    def short_lived(self) -> str | None:
+        return self.goes
 
     def write_for_lease(self, wanted: LeaseHold) -> None:
         now = self.hold.clock.now()
@@ -268,11 +273,13 @@ def parts(world: World, kept: Parts | None = None) -> Parts:
             clock=world.clock,
             events=world.events,
         ),
+        strikes=WindowStrikes(host=CROW, files=world.files, clock=world.clock),
         receipts=Receipts(records=records, clock=world.clock),
         processes=LeaseProcesses(records=groups, table=processes, clock=world.clock),
         files=files,
         clock=world.clock,
     )
+    world.parts.nodes[CROW] = node
     return Parts(
         world=world,
         node=node,

@@ -23,7 +23,6 @@ from hostler.wire.schedule import LeaseView, ReleaseBody, RenewBody, ReserveBody
 from tests.fakes.clock import ManualClock, settle
 from tests.fakes.events import EventList
 from tests.fakes.ids import CountingIds
-from tests.fakes.state_files import MemoryStateFiles
 
 CROW = HostName("crow")
 AGENT = Principal(name="agents", rights=INCLUDES[Scope.SCHEDULE_WRITE])
@@ -151,7 +150,6 @@ def join(
     ids: CountingIds,
     *,
     requests: int = 0,
-    files: MemoryStateFiles | None = None,
 ) -> Head:
     """The services of a head, as the bootstrap joins them."""
     bugs: list[BaseException] = []
@@ -173,7 +171,6 @@ def join(
             clock=clock,
             ids=ids,
             events=EventList(),
-            files=files or MemoryStateFiles(),
             redact=lambda text: text.replace("hk_secret", "****"),
             bug=bug,
             note_process=note,

@@ -11,15 +11,18 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
+from hostler.adapters.drivers.distributed import DistributedDriver
 from hostler.domain.engine import EngineState, Launch, State
 from hostler.domain.errors import Refusal
 from hostler.domain.fleet import DriverKind, Engine, Fleet, Group, Host, Node, frozen
 from hostler.domain.gate import Ask
 from hostler.domain.values import Cause, EngineId, HostName, Requester, requester
+from hostler.services.distributed import Distributed
 from hostler.services.engines import Engines
 from hostler.services.gate import Gate
+from hostler.services.guard import Guard
 from hostler.services.holds import Holds
-from hostler.services.lanes import InFlight, Lane, Lanes
+from hostler.services.lanes import InFlight, Lane, Lanes, coupled
 from hostler.services.measure import Measure
 from hostler.services.needs import Driver
 from hostler.services.present import Present
@@ -30,6 +33,7 @@ from hostler.services.status import Vitals
 from hostler.services.stopping import Stopping
 from hostler.services.suspensions import Suspensions
 from hostler.services.watch import Watch
+from hostler.services.window_strikes import WindowStrikes
 from tests.fakes.clock import ManualClock, inline_threads, settle
 from tests.fakes.events import EventList
 from tests.fakes.host import GIB, FakeActivity, FakeHold, FakeMachine, TimedDriver
@@ -62,6 +66,7 @@ class World:
     engines: Engines
     requests: Requests
     watch: Watch
+    parts: Distributed
     bugs: list[BaseException] = field(default_factory=list)
     cuts: list[tuple[str, Refusal]] = field(default_factory=list)
     cut_ends: bool = True
@@ -237,9 +242,16 @@ def lane_of(it: Engine, now: float, port: int) -> Lane:
     return Lane(engine=it, launch=launch, status=EngineState(engine=it.id), used=now, down_since=now)
 
 
-def drivers_of(driver: TimedDriver) -> Mapping[str, Driver]:
-    """One fake for both kinds."""
-    return frozen({"process": driver, "external": driver})
+def lanes_of(made: Fleet, clock: ManualClock, events: EventList) -> Lanes:
+    """The engines of this host."""
+    found = {it.id: lane_of(it, clock.elapsed(), 8100 + n) for n, it in enumerate(made.local_engines())}
+    return Lanes(config=Present(fleet=made), clock=clock, events=events, by_id=coupled(frozen(found)))
+
+
+def drivers_of(driver: TimedDriver, parts: Distributed) -> Mapping[str, Driver]:
+    """One fake for both kinds, and what acts on the members of distributed engines."""
+    fakes: Mapping[str, Driver] = {"process": driver, "external": driver}
+    return frozen({**fakes, "distributed": DistributedDriver(parts=parts, drivers=fakes)})
 
 
 def engines_of(
@@ -249,9 +261,10 @@ def engines_of(
     machine: FakeMachine,
     files: MemoryStateFiles,
     events: EventList,
+    parts: Distributed,
 ) -> Engines:
     """What starts and stops the engines of these lanes."""
-    clock, drivers = lanes.clock, drivers_of(driver)
+    clock, drivers = lanes.clock, drivers_of(driver, parts)
     measure = Measure(lanes=lanes, memory=machine, drivers=drivers, files=files, clock=clock, events=events)
     stopping = Stopping(
         lanes=lanes, drivers=drivers, memory=machine, connections=machine, clock=clock, events=events
@@ -265,6 +278,7 @@ def engines_of(
         models=machine,
         clock=clock,
         events=events,
+        over=parts.over,
     )
     return Engines(
         lanes=lanes,
@@ -282,7 +296,6 @@ def engines_of(
 def watch_of(
     engines: Engines,
     holds: Holds,
-    driver: TimedDriver,
     machine: FakeMachine,
     files: MemoryStateFiles,
     events: EventList,
@@ -297,7 +310,7 @@ def watch_of(
     return Watch(
         engines=engines,
         holds=holds,
-        drivers=drivers_of(driver),
+        drivers=engines.drivers,
         activity=FakeActivity(machine),
         memory=machine,
         files=files,
@@ -307,6 +320,7 @@ def watch_of(
         bug=bug,
         ports=machine,
         markers=files,
+        strike=WindowStrikes(host="crow", files=files, clock=engines.clock).strike,
     )
 
 
@@ -322,16 +336,10 @@ def join(
 ) -> World:
     """The services of one daemon, as the bootstrap joins them."""
     events, ids = EventList(), CountingIds()
-    lanes = Lanes(
-        config=Present(fleet=made),
-        clock=clock,
-        events=events,
-        by_id=frozen(
-            {
-                it.id: lane_of(it, clock.elapsed(), 8100 + index)
-                for index, it in enumerate(made.local_engines())
-            }
-        ),
+    lanes = lanes_of(made, clock, events)
+    guard = Guard()
+    parts = Distributed(
+        lanes=lanes, files=files, ids=ids, clock=clock, events=events, guard=guard, over=asyncio.Event()
     )
     holds = Holds(host=CROW, reader=hold, changes=machine, clock=clock, events=events)
     gate = Gate(
@@ -345,10 +353,12 @@ def join(
         clock=clock,
         events=events,
         disabled=disabled,
+        members=parts,
+        guard=guard,
     )
-    engines = engines_of(lanes, gate, driver, machine, files, events)
+    engines = engines_of(lanes, gate, driver, machine, files, events, parts)
     bugs: list[BaseException] = []
-    watch = watch_of(engines, holds, driver, machine, files, events, bugs)
+    watch = watch_of(engines, holds, machine, files, events, bugs)
     return World(
         fleet=made,
         clock=clock,
@@ -367,5 +377,6 @@ def join(
         engines=engines,
         requests=Requests(clock=clock, ids=ids),
         watch=watch,
+        parts=parts,
         bugs=bugs,
     )

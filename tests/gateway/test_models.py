@@ -35,9 +35,10 @@ NAMES = (
 
 
 async def test_the_list() -> None:
-    """GW-2: the list has each route and each engine that is not hidden, with state and class."""
+    """GW-2, ENG-11: the list has routes and engines with their state, and none that is hidden or a member."""
     heavy = replace(engine("heavy", 8105), serving_class=ServingClass.WEDGE_RISK, context=4096)
-    engines = (engine("fast", 8101), engine("large", 8102), heavy, replace(engine("x", 8106), hidden=True))
+    unseen = replace(engine("x", 8106), hidden=True), replace(engine("y", 8107), of=EngineId("z"))
+    engines = (engine("fast", 8101), engine("large", 8102), heavy, *unseen)
     async with front(a_fleet(CHAT, CLOUD, NONE, engines=engines)) as it:
         it.up("fast")
         answer = await it.ask("GET", "/v1/models")

@@ -16,7 +16,9 @@ from starlette.routing import Route
 from hostler.domain.engine import State
 from hostler.domain.fleet import frozen
 from hostler.domain.hold import HoldState, HoldView
-from hostler.domain.values import EngineId
+from hostler.domain.values import EngineId, rfc3339
+from hostler.interfaces.cli.engines import COLUMNS, rows
+from hostler.services.picture import MemberStatus
 from tests.fakes.clock import settle
 from tests.fakes.reloading import FILE, Disk
 from tests.interfaces.room import Room, room
@@ -134,3 +136,16 @@ async def test_a_reload_is_told_change_by_change(box: Room, user: Shell) -> None
         ]
         assert lines[3].startswith("note: fast runs on as it was started")
         assert (box.lane("fast").engine.ttl_s == 9.0) is done
+
+
+async def test_a_distributed_engine_names_its_members(box: Room) -> None:
+    """ENG-11, INTERFACE-1: the note of a whole has each member with host and state, a member's the whole."""
+    fast = box.control.status.engine("fast")
+    members = (
+        MemberStatus(id="worker", host="crow", state="unreachable"),
+        MemberStatus(id="master", host="raven", state="ready"),
+    )
+    whole, member = rows([replace(fast, members=members), replace(fast, of="wide")], rfc3339(box.clock.now()))
+    assert "worker on crow unreachable, master on raven ready" in whole[-1]
+    assert whole[COLUMNS.index("MEMORY")] == "-"
+    assert "member of wide" in member[-1]

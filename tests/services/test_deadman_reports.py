@@ -1,14 +1,15 @@
 """What the schedule makes of a deadman's receipt: the lease ends, or is stuck, and nothing is done twice."""
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from hostler.domain.deadman import DeadmanReport
 from hostler.domain.errors import NodeUnreachable
 from hostler.domain.journal import EntryState
-from hostler.domain.lease import Interrupted, State, UndoBegun
+from hostler.domain.lease import Interrupted, State, Struck, UndoBegun
 from hostler.domain.step import ArmDeadman, FoundHold, HoldHost, PointRoute, StartEngine, Step, SuspendEngine
+from hostler.domain.window import Answer, WindowStrike
 from hostler.services.deadman_reports import DeadmanReports
 from hostler.services.holdings import Holders
 from hostler.services.schedule_needs import NodeMemory
@@ -39,6 +40,17 @@ DONE = DeadmanReport(
 BAD = replace(DONE, verified=False, unheld=False, back=(), failing=("big does not come back: no file",))
 
 
+@dataclass
+class Counted:
+    """Counts what nodes tell of their guards."""
+
+    notes: list[tuple[str, str]] = field(default_factory=list)
+
+    async def __call__(self, window: str, note: str) -> Answer:
+        self.notes.append((window, note))
+        return Answer.STOP
+
+
 def reports_of(house: House) -> DeadmanReports:
     """As the keeper has it."""
     holders = Holders(store=house.store, nodes=house.nodes, clock=house.clock)
@@ -50,7 +62,7 @@ def reports_of(house: House) -> DeadmanReports:
         changed=lambda: None,
         bug=house.report,
     )
-    return DeadmanReports(store=house.store, nodes=house.nodes, workshop=workshop)
+    return DeadmanReports(store=house.store, nodes=house.nodes, workshop=workshop, strike=Counted())
 
 
 def restored(house: House, report: DeadmanReport = DONE) -> None:
@@ -163,21 +175,76 @@ async def test_a_receipt_is_taken_in_once(house: House) -> None:
     assert house.node.calls.count("perform route chat to local on crow") == 1
 
 
-async def test_without_a_receipt_of_every_host_nothing_ends() -> None:
-    """WIN-4: a window on two hosts is not over with one receipt; an unreachable host is waited for."""
-    house = House((ARM, replace(ARM, host="raven"), *PLAN[1:]))
+def pair() -> tuple[House, FakeNode]:
+    """A window on two hosts."""
+    house = House((ARM, replace(ARM, host="raven"), *PLAN[1:], SuspendEngine(host="raven", engine="big")))
     raven = FakeNode("raven", world())
     house.nodes = {"crow": house.node, "raven": raven}
+    return house, raven
+
+
+async def test_one_receipt_is_the_release_of_the_whole_window() -> None:
+    """LEASE-14, WIN-11: a daemon that died midway took one host with it; the head puts the other back."""
+    house, raven = pair()
+    await house.take()
+    assert not raven.world.engines["big"].up
+    await house.say(UndoBegun(ending=State.RELEASED))
+    await house.say(Interrupted())
+    restored(house, replace(DONE, cause="daemon_died"))
+    await look(house, reports_of(house))
+    lease = await house.lease()
+    assert (lease.state, lease.cause) == (State.RELEASED, "deadman")
+    assert raven.world.engines["big"].up
+    assert "suspend big" in raven.log
+    assert "resume big" in raven.log
+
+
+async def test_a_deadman_that_is_at_it_is_waited_for() -> None:
+    """WIN-7: what two deadmen do at the same cap nobody does a third time."""
+    house, raven = pair()
     await house.take()
     restored(house)
+    raven.restoring = (ID,)
     reports = reports_of(house)
     await look(house, reports)
-    house.nodes = {"crow": house.node, "raven": Cut("raven", world())}
-    await look(house, replace(reports, nodes=house.nodes))
     assert (await house.lease()).state is State.ACTIVE
+    raven.restoring, raven.reports = (), (replace(DONE, host="raven"),)
+    raven.world.engines["big"].up, raven.world.engines["big"].suspended_by = True, set()
+    await look(house, reports)
+    assert (await house.lease()).state is State.EXPIRED
+
+
+async def test_a_host_that_is_cut_off_leaves_it_stuck_until_its_receipt() -> None:
+    """WIN-4, F15: with one host away the window is not over; its receipt ends it, without a person."""
+    house, raven = pair()
+    await house.take()
+    restored(house)
+    reports, cut = reports_of(house), NodeUnreachable(host="raven", why="cut")
+    raven.faults["perform resume big"] = cut
+    await look(house, replace(reports, nodes={"crow": house.node, "raven": Cut("raven", world())}))
+    lease = await house.lease()
+    assert lease.state is State.STUCK
+    raven.faults.clear()
     raven.reports = (replace(DONE, host="raven"),)
     await look(house, reports)
     assert (await house.lease()).state is State.EXPIRED
+
+
+async def test_strikes_of_other_hosts_are_told_on() -> None:
+    """WIN-6: what a node's guard saw is told with each look until the lease has it, and no other window's."""
+    house, raven = pair()
+    await house.take()
+    raven.strikes = (
+        WindowStrike(window=ID, note="bots came up on raven at 1"),
+        WindowStrike(window="another", note="bots came up"),
+    )
+    reports = reports_of(house)
+    await look(house, reports)
+    assert isinstance(reports.strike, Counted)
+    assert reports.strike.notes == [(ID, "bots came up on raven at 1")]
+    await house.say(Struck(note="bots came up on raven at 1"))
+    await look(house, reports)
+    assert len(reports.strike.notes) == 1
 
 
 class Cut(FakeNode):

@@ -5,7 +5,8 @@ import pytest
 from hostler.domain.engine import State
 from hostler.domain.errors import EngineNotFound, NotLaunchable
 from hostler.domain.fleet import DriverKind
-from hostler.domain.gate import Ask, Result
+from hostler.domain.gate import Ask
+from hostler.domain.gate_words import Result
 from hostler.domain.values import Cause, EngineId, Requester
 from hostler.services.engines import person
 from tests.fakes.host import GIB

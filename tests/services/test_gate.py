@@ -16,7 +16,7 @@ from hostler.domain.errors import (
     Suspended,
 )
 from hostler.domain.fleet import DriverKind
-from hostler.domain.gate import Result
+from hostler.domain.gate_words import Result
 from hostler.domain.values import RESIDENCY, Cause, EngineId, ServingClass
 from tests.fakes.clock import settle
 from tests.fakes.host import GIB
@@ -135,6 +135,7 @@ async def test_why_says_what_a_start_would_be_told(
             "port",
             "topology",
             "memory",
+            "members",
         ]
 
 
@@ -262,7 +263,7 @@ async def test_an_unmeasured_engine_loads_alone() -> None:
         await it.clock.advance(5)
         second = it.wanted("b")
         await it.clock.advance(5)
-        memory = (await it.engines.why("b", it.ask("b")))[-1]
+        memory = (await it.engines.why("b", it.ask("b")))[-2]
         assert memory.text == (
             "b does not fit on crow now: new loads for the first time, and is measured alone."
         )

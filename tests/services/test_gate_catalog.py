@@ -9,7 +9,7 @@ from hostler.domain.catalog import Build
 from hostler.domain.curation import Crossing, Curation, LinkSeen
 from hostler.domain.errors import MemoryNever, MemoryNow, NotLaunchable, Refusal, TopologyRefused
 from hostler.domain.fleet import Engine
-from hostler.domain.gate import Result
+from hostler.domain.gate_words import Result
 from hostler.domain.values import Cause, EngineId, ServingClass
 from tests.fakes.catalog import catalog
 from tests.fakes.host import GIB

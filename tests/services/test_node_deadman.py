@@ -1,13 +1,11 @@
 """The deadman's steps on this host, and what goes on beside the steps of a window."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
 
 from hostler.domain.deadman import DeadmanReport
-from hostler.domain.engine import State
 from hostler.domain.errors import AlreadyRestored, DeadmanFailed, EngineNotFound, NotLaunchable, StoreFull
 from hostler.domain.fleet import frozen
 from hostler.domain.holding import Holding
@@ -21,7 +19,7 @@ from hostler.domain.step import (
     SuspendEngine,
     Undo,
 )
-from hostler.domain.values import HostName, Priority
+from hostler.domain.values import HostName
 from hostler.services.node_deadman import SECOND_S
 from tests.fakes.deadmen import FakeDeadmen
 from tests.fakes.node_parts import Parts
@@ -185,6 +183,18 @@ async def test_the_phase_is_written_before_each_step(deadmen: FakeDeadmen, tell:
     assert deadmen.held == set()
 
 
+async def test_what_a_dead_daemon_began_is_not_gone_on_with(deadmen: FakeDeadmen, tell: Teller) -> None:
+    """WIN-1, WIN-11: its deadman will restore: the next daemon does no further step, but it undoes."""
+    await tell.do(ARM)
+    deadmen.change(LEASE, phase="opening", ours=False)
+    with pytest.raises(AlreadyRestored, match="died on the way"):
+        await tell.do(SUSPEND)
+    await undo(tell, DISARM, 1)
+    state = deadmen.state(LEASE)
+    assert state is not None
+    assert state.over
+
+
 async def test_a_lease_that_is_no_window_has_no_phase(deadmen: FakeDeadmen, tell: Teller) -> None:
     """WIN-1: what is not armed is told to nobody."""
     await tell.do(AWAY)
@@ -265,110 +275,3 @@ async def test_open_is_written_as_soon_as_there_is_room(
     deadmen.full = False
     await it.node.deadman.tick()
     assert deadmen.phases == ["open"]
-
-
-# ---------------------------------------------------------------- again and again
-
-
-async def test_a_killed_deadman_is_replaced_and_told(it: Parts, deadmen: FakeDeadmen, tell: Teller) -> None:
-    """WIN-11: within 10 s of its death another deadman lives, and a notice says so, once."""
-    it.world.watch.deadmen = it.node.deadman.tick
-    await tell.do(ARM)
-    deadmen.change(LEASE, alive=False)
-    await it.world.ticks(10)
-    assert deadmen.started == [LEASE, LEASE]
-    told = it.world.events.of("deadman_restarted")
-    assert [(event.subject["lease"], event.priority) for event in told] == [(LEASE, Priority.HIGH)]
-
-
-async def test_one_that_cannot_be_replaced_is_told_once(
-    it: Parts, deadmen: FakeDeadmen, tell: Teller
-) -> None:
-    """WIN-11: without a deadman the window goes on; that is told urgently, once, and tried again."""
-    await tell.do(ARM)
-    deadmen.change(LEASE, alive=False)
-    deadmen.stillborn = True
-    for _ in range(3):
-        await it.node.deadman.tick()
-    assert [event.priority for event in it.world.events.of("deadman_missing")] == [Priority.URGENT]
-    assert deadmen.started == [LEASE] * 4
-    deadmen.stillborn = False
-    await it.node.deadman.tick()
-    assert it.world.events.of("deadman_restarted") != []
-
-
-async def test_no_deadman_is_started_where_none_belongs(
-    it: Parts, deadmen: FakeDeadmen, tell: Teller
-) -> None:
-    """WIN-11: a window that is over, or of another boot, gets no deadman."""
-    await tell.do(ARM)
-    deadmen.change(LEASE, alive=False, this_boot=False)
-    await it.node.deadman.tick()
-    await it.node.deadman.begin()
-    deadmen.change(LEASE, this_boot=True, phase="over")
-    await it.node.deadman.tick()
-    await it.node.deadman.begin()
-    assert deadmen.started == [LEASE]
-
-
-async def test_a_report_is_taken_up(it: Parts, deadmen: FakeDeadmen, tell: Teller) -> None:
-    """WIN-7, ENG-7: engines that the deadman brought back are this daemon's again before anybody is told."""
-    await tell.do(ARM)
-    await tell.do(SUSPEND)
-    lane = it.world.lane("big")
-    await it.world.driver.start(lane.launch)
-    it.world.lane("cold").owed = True
-    deadmen.change(LEASE, alive=False, report=REPORT)
-    assert (await it.node.memory()).reports == ()
-    await tell.rig.wait(it.node.deadman.tick())
-    assert (lane.state, lane.suspended_by) == (State.READY, ())
-    assert not it.world.lane("cold").owed
-    assert (await it.node.memory()).reports == (REPORT,)
-    await undo(tell, DISARM)
-    assert (await it.node.memory()).reports == ()
-
-
-async def test_with_both_dead_it_restores_before_it_begins(
-    it: Parts, deadmen: FakeDeadmen, tell: Teller
-) -> None:
-    """WIN-11: as the daemon starts, a window without its deadman is restored at once, and waited for."""
-    await tell.do(ARM)
-    await tell.do(SUSPEND)
-    deadmen.change(LEASE, alive=False)
-    deadmen.restores = REPORT
-    after = it.again()
-    await after.node.deadman.begin()
-    assert deadmen.started == [LEASE, f"{LEASE} now"]
-    assert after.world.lane("big").suspended_by == ()
-
-
-async def test_a_restore_that_runs_is_waited_for(it: Parts, deadmen: FakeDeadmen, tell: Teller) -> None:
-    """WIN-11: the daemon begins once the restore has its report, or its process has ended without one."""
-    await tell.do(ARM)
-    deadmen.change(LEASE, alive=False)
-    waiting = asyncio.ensure_future(it.node.deadman.begin())
-    await it.world.clock.advance(1)
-    assert not waiting.done()
-    deadmen.change(LEASE, report=REPORT)
-    await it.world.clock.advance(1)
-    assert waiting.done()
-
-
-async def test_a_living_deadman_is_left_alone(it: Parts, deadmen: FakeDeadmen, tell: Teller) -> None:
-    """WIN-1: a daemon that starts while a window is open restores nothing."""
-    await tell.do(ARM)
-    await tell.do(SUSPEND)
-    after = it.again()
-    await after.node.deadman.begin()
-    assert deadmen.started == [LEASE]
-    after.world.engines.suspensions.recall(after.world.lane("big"))
-    assert after.world.lane("big").suspended_by == (LEASE,)
-
-
-async def test_both_dead_and_no_deadman_to_be_had(it: Parts, deadmen: FakeDeadmen, tell: Teller) -> None:
-    """WIN-11: a restore that cannot be started is told urgently, and the daemon begins all the same."""
-    await tell.do(ARM)
-    deadmen.change(LEASE, alive=False)
-    deadmen.stillborn = True
-    await it.node.deadman.begin()
-    assert [event.priority for event in it.world.events.of("deadman_missing")] == [Priority.URGENT]

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from hostler.domain.errors import (
+    HoldPathUnusable,
     MemoryNever,
     MemoryNow,
     MemoryResidue,
@@ -109,6 +110,18 @@ async def test_a_stranger_on_a_port_is_told_before_the_first_change() -> None:
         assert found.holder == "pid 4711 (nginx)"
 
 
+async def test_a_hold_that_could_go_with_a_login_opens_nothing() -> None:
+    """HOLD-2: where the run-time directory ends with the last session a window is refused."""
+    async with host() as (it, tell):
+        it.keeper.goes = (
+            "/run/user/4242 goes when the last session of ada ends: `loginctl enable-linger ada`."
+        )
+        found = await refused(tell, VERIFY)
+        assert isinstance(found, HoldPathUnusable)
+        assert "loginctl enable-linger ada" in str(found)
+        assert it.keeper.written == 0
+
+
 async def test_a_mode_or_a_program_that_is_not_there_is_refused() -> None:
     """WIN-8: lasting defects, told before the first change."""
     async with host(verify=(VerifyCommand(host=CROW, argv=("check", "db")),)) as (it, tell):
@@ -148,7 +161,7 @@ async def test_what_was_up_is_verified_and_reported() -> None:
         await tell.rig.wait(tell.rig.node.perform(opening(tell)))
         await tell.do(VERIFY)
         assert it.commands.ran == [("make", "sure")]
-        report = it.world.files.load(f"windows/{LEASE}/report")
+        report = it.world.files.load(f"windows/{LEASE}/verified")
         assert report is not None
         assert report["wrong"] == []
         rows = report["engines"]
@@ -204,7 +217,7 @@ async def test_a_command_that_does_not_succeed_is_told(way: str, words: str) -> 
         getattr(it.commands, way).add("check")
         with pytest.raises(StepFailed, match=words):
             await tell.do(VERIFY)
-        report = it.world.files.load(f"windows/{LEASE}/report")
+        report = it.world.files.load(f"windows/{LEASE}/verified")
         assert report is not None
         assert words in str(report["wrong"])
 

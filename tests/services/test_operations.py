@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from hostler.domain.errors import StepFailed
+from hostler.domain.errors import AlreadyRestored, StepFailed
 from hostler.domain.lease import State
 from hostler.domain.step import FenceNumber, Operation
 from tests.services.lease_house import House
@@ -55,6 +55,17 @@ async def test_what_a_node_is_told_of_the_lease() -> None:
     assert [operation.expires_at for operation in told[::3]] == ["2026-09-04T21:05:11.482Z", None]
     assert {operation.holder for operation in told} == {"bench"}
     assert [operation.deadline_s for operation in told[:3]] == [30.0, 90.0, 900.0]
+
+
+async def test_a_node_that_will_do_it_itself_is_named_as_the_reason() -> None:
+    """WIN-11, F16: not what was seen instead, but why nothing was done there."""
+    house = House(SUSPEND)
+    refusal = AlreadyRestored(lease="ls_1", host="crow", state="the daemon that began this died on the way")
+    house.node.faults["perform suspend big"] = refusal
+    lease = await house.take()
+    assert lease.state is State.FAILED
+    assert "died on the way" in lease.cause
+    assert "wanted" not in lease.cause
 
 
 async def test_a_nodes_own_step_failed_is_told_once() -> None:

@@ -12,13 +12,14 @@ from hostler.domain.errors import (
     InvalidRequest,
     LeaseNotFound,
     MemoryResidue,
+    NodeUnreachable,
     ServingClassRefused,
     SlotTaken,
     TtlRefused,
     WrongScope,
 )
 from hostler.domain.mode import QuietHours
-from hostler.domain.window import Answer
+from hostler.domain.window import Answer, Back, HostReport
 from hostler.wire.schedule import FenceBody
 from hostler.wire.windows import WindowsQuery
 from tests.fakes.clock import settle
@@ -246,6 +247,34 @@ async def test_a_second_strike_aborts_the_window() -> None:
         assert len(over.window.strikes) == 2
         assert it.node.picture() == it.before
         assert await windows.strike(window.id, "once more") is None
+
+
+async def test_a_strike_elsewhere_is_counted_once() -> None:
+    """WIN-6: another host tells of it again and again; two that it saw end the window."""
+    async with room() as it:
+        window = await it.open()
+        windows = it.head.parts.windows
+        one, two = (f"bots came up on raven at {n}" for n in (1, 2))
+        assert await windows.strike_elsewhere(window.id, one) is Answer.STOP
+        assert await windows.strike_elsewhere(window.id, one) is None
+        assert await windows.strike_elsewhere(window.id, two) is Answer.ABORT
+        await settle()
+        assert (await it.head.look(window)).state == "cancelled"
+
+
+async def test_the_report_is_of_every_host() -> None:
+    """WIN-4: what a host wrote down, and that one which does not answer has not told."""
+    async with room() as it:
+        window = await it.open()
+        back = Back(engine="bots", host="crow", up=True, verified=False, why="it took 9.0 GiB", memory={})
+        it.node.restore_report = HostReport(engines=(back,), wrong=("bots: it took 9.0 GiB",))
+        told = await it.head.parts.windows.report(window.id)
+        assert [(row.engine, row.up, row.why) for row in told.engines] == [("bots", True, "it took 9.0 GiB")]
+        assert told.wrong == ("crow: bots: it took 9.0 GiB",)
+        it.node.faults["report"] = NodeUnreachable(host="crow", why="cut")
+        told = await it.head.parts.windows.report(window.id)
+        assert told.engines == ()
+        assert told.wrong == ("crow: its report is not to be had: The node of crow does not answer: cut",)
 
 
 async def test_an_abort_says_why() -> None:

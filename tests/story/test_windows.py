@@ -179,6 +179,37 @@ async def test_memory_that_is_missing_opens_nothing(fake: House) -> None:
 
 
 @pytest.mark.slow
+async def test_memory_that_a_dead_engine_pins_opens_nothing(fake: House) -> None:
+    """MEM-4, WIN-3: what an evicted engine does not give back is told by its name, and no window opens."""
+    memory, gate = fake.root / "memory", fake.root / "gate"
+    memory.mkdir()
+    (memory / "host").write_text("total: 124 GiB\navailable: 118 GiB\n")
+    fake.host["memory"] = {"reader": f"files:{memory}", "reserve": "64 MiB"}
+    modes(fake)
+    fake.fakes("work", f"load-until={gate}", resident=True, order=2, start_timeout="30s", stop_timeout="2s")
+    await fake.start()
+    await fake.is_state("work", "starting")
+    (memory / "host").write_text("total: 124 GiB\navailable: 48 GiB\n")
+    gate.touch()
+    await standing(fake)
+    done = await fake.run("window", "open", "heavy", "--override", "windowed", "--cap", "5m")
+    assert done.code in (73, 74), (done.out, done.err)
+    assert "work" in done.err
+    assert "70.0 GiB" in done.err
+    assert (await fake.row("giant"))["state"] == "stopped"
+    # What pinned it has ended: the engine comes back, and takes as much as before.
+    gate.unlink()
+    (memory / "host").write_text("total: 124 GiB\navailable: 118 GiB\n")
+    closing = asyncio.create_task(fake.told("window", "close"))
+    await fake.is_state("work", "starting")
+    (memory / "host").write_text("total: 124 GiB\navailable: 48 GiB\n")
+    gate.touch()
+    await closing
+    await standing(fake)
+    assert hold(fake) is None
+
+
+@pytest.mark.slow
 async def test_a_verification_that_fails_keeps_the_hold(fake: House) -> None:
     """WIN-4: a command that does not end with 0 leaves the window stuck and the box held, until it does."""
     mark = fake.root / "database-is-whole"
@@ -210,6 +241,43 @@ async def test_a_command_runs_inside_a_window(fake: House) -> None:
     (over,) = await windows(fake, ended=True)
     assert over["state"] == "released"
     await standing(fake)
+    assert "over" in await fake.told("deadman", "status")
+    assert "NOT" not in await fake.told("deadman", "status")
+    again = await fake.run("window", "close")
+    assert (again.code, "No window is open." in again.err) == (66, True)
+
+
+async def test_a_config_that_forgets_the_mode_keeps_the_window(fake: House) -> None:
+    """F26, WIN-4: what is verified was noted when it opened: a mode that is gone keeps nothing open."""
+    mark = fake.root / "database-is-whole"
+    mark.touch()
+    modes(fake, verify=[{"on": "local", "exec": ["test", "-e", str(mark)], "timeout": "5s"}])
+    await fake.start()
+    await standing(fake)
+    await opened(fake, "--cap", "5m")
+    kept = fake.top.pop("modes")
+    fake.write()
+    await fake.told("reload")
+    closed = json.loads(await fake.told("window", "close", "--json"))["lease"]
+    assert (closed["state"], closed["drift"]) == ("released", [])
+    assert hold(fake) is None
+    assert (await fake.chat("chat")).headers["x-hostler-served-by"] == "work"
+    fake.top["modes"] = kept
+
+
+async def test_an_engine_that_was_down_before_keeps_nothing_open(fake: House) -> None:
+    """WIN-4: it is told with the close, and what went down before the window is not its fault."""
+    modes(fake)
+    flag = fake.root / "comes-up"
+    fake.fakes("work", f"load-until={flag}", resident=True, order=2, start_timeout="1s", stop_timeout="2s")
+    await fake.start()
+    await fake.is_state("work", "failed")
+    await fake.is_state("spare", "ready")
+    await opened(fake, "--cap", "5m")
+    told = await fake.told("window", "close")
+    assert "work on local: down, not verified: it is" in told
+    assert "it was not up when the window opened" in told
+    assert (await fake.row("spare"))["state"] == "ready"
 
 
 @pytest.mark.slow

@@ -1,4 +1,7 @@
-"""`make testbed`: both hosts by hand, until Ctrl-C; says how to talk to each, and how to cut the cable."""
+"""`make testbed`: the two-host example by hand, until Ctrl-C; how to talk to each host, how to cut the cable.
+
+Its engines are tiny ones, its memory has the example's figures.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from pathlib import Path
 from tests.testbed.bed import Bed, bed
 from tests.testbed.box import KEY, PORT
 from tests.testbed.cable import HOSTS, NoNamespaces
+from tests.testbed.example import memory, stand_in
 
 
 def said(it: Bed) -> str:
@@ -36,6 +40,9 @@ def said(it: Bed) -> str:
             f"from raven the schedule is reached with {head}",
             f"cut:  ip -n {space} link set cable down",
             f"heal: ip -n {space} link set cable up",
+            "",
+            "in place of `nodes`: mode, `mode plan heavy-glm`, schedule, engines,",
+            "`window open heavy-glm --override windowed --cap 20m`, `window close`, `window report`.",
             "Ctrl-C ends everything.",
         ]
     )
@@ -49,10 +56,12 @@ async def main() -> int:
     with tempfile.TemporaryDirectory(prefix="hostler-testbed.") as root:
         try:
             async with bed(Path(root), real=True) as it:
-                await it.start()
-                print(said(it), flush=True)
-                with contextlib.suppress(asyncio.CancelledError):
-                    await stop.wait()
+                stand_in(it)
+                async with memory(it):
+                    await it.start()
+                    print(said(it), flush=True)
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await stop.wait()
         except NoNamespaces as error:
             print(f"make testbed: needs root and iproute2: {error}", file=sys.stderr)
             return 1

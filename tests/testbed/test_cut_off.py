@@ -31,6 +31,17 @@ async def warns(box: Box, *words: str) -> None:
     await eventually(true, f"{box.name} says {words}\n{box.words()}", patience_s=LONG_S)
 
 
+async def knows_its_end(box: Box) -> None:
+    """Return once it knows the hard end of the one lease that it works for."""
+
+    async def true() -> bool:
+        kept = (await box.node(box.name))["leases"]
+        assert isinstance(kept, list)
+        return [it["hard_in_s"] is not None for it in kept] == [True]
+
+    await eventually(true, box.words())
+
+
 async def test_it_puts_back_at_the_hard_end_and_the_head_takes_that_over(both: Bed) -> None:
     """F15, NODE-4, LEASE-14: a node puts a lease back by itself; the head frees it and does nothing again."""
     resource = both.part("reservations")["resources"]
@@ -43,12 +54,7 @@ async def test_it_puts_back_at_the_hard_end_and_the_head_takes_that_over(both: B
         anna, bert = (holder(crow, client, name) for name in ("anna", "bert"))
         await anna.active("raven_box", ttl_s=45.0)
 
-        async def known() -> bool:
-            kept = (await raven.node("raven"))["leases"]
-            assert isinstance(kept, list)
-            return [it["hard_in_s"] <= 45.0 for it in kept] == [True]
-
-        await eventually(known, raven.words())
+        await knows_its_end(raven)
         both.cable.cut()
         await bert.reserve("raven_box", detached_s=3600.0)
         await warns(raven, f"lease {anna.id} (raven_box, anna) is put back here at", "resume raven-work")
@@ -110,4 +116,35 @@ async def test_a_wall_clock_that_is_a_day_off(both: Bed) -> None:
     assert [3000.0 < it["hard_in_s"] <= 3600.0 for it in kept] == [True]
     assert (await raven.row("raven-work"))["suspended_by"] == [lease]
     await crow.told("release", "raven_box")
+    assert await crow.said("far") == "I am raven-work."
+
+
+async def test_both_want_to_put_it_back_at_once(both: Bed) -> None:
+    """F16: the node is at it when the head is back for the same: one does it, the engine starts once."""
+    resource = both.part("reservations")["resources"]
+    assert isinstance(resource, dict)
+    resource["raven_box"]["ttl"] = {"default": "40s", "max": "40s", "warn": []}
+    resource["pair"]["ttl"] = {"default": "40s", "max": "40s", "warn": []}
+    gate, pids = both.root / "gate", both.root / "pids"
+    gate.touch()
+    more = ("--fake", f"load-until={gate}", "--fake", f"pids={pids}")
+    both.engine("raven-work", "raven", 8101, *more, resident=True, stop_timeout="2s", start_timeout="120s")
+    await both.ready()
+    crow, raven = both.crow, both.raven
+    async with crow.client() as client:
+        anna = holder(crow, client, "anna")
+        await anna.active("raven_box", ttl_s=40.0)
+        gate.unlink()
+        await knows_its_end(raven)
+        both.cable.cut()
+        await raven.is_state("raven-work", "starting", patience_s=LONG_S)
+        await lease_is(crow, anna.id, "releasing", "stuck", patience_s=LONG_S)
+        both.cable.heal()
+        await crow.sees("raven", up=True, patience_s=LONG_S)
+        gate.touch()
+        over = await lease_is(crow, anna.id, "expired", patience_s=LONG_S)
+    assert over["state"] == "expired"
+    await raven.is_state("raven-work", "ready")
+    assert len(pids.read_text().splitlines()) == 2
+    assert len(await raven.events("lease_restored_here")) == 1
     assert await crow.said("far") == "I am raven-work."

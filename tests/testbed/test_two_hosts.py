@@ -107,6 +107,28 @@ async def test_a_node_that_goes_away_in_the_middle(both: Bed) -> None:
     assert gates.effects == ["do one", "undo one"]
 
 
+async def test_an_answer_that_is_lost_is_read_back(both: Bed) -> None:
+    """R24, NODE-3: the cable is cut while a node acts: the head asks again, and it is done once."""
+    gates = Gates(root=both.root / "gates")
+    gates.write()
+    both.resources(tool={"hosts": ["raven"], "actions": [{**gates.action("two"), "on": "raven"}]})
+    await both.ready()
+    crow = both.crow
+    gates.shut("before-do-two")
+    async with crow.client() as client:
+        anna = holder(crow, client, "anna")
+        await anna.reserve("tool")
+        await gates.reached("before-do-two")
+        both.cable.cut()
+        gates.open("before-do-two")
+        await eventually(lambda: gates.effects == ["do two"], "it acts while nobody hears it")
+        both.cable.heal()
+        await lease_is(crow, anna.id, "active", patience_s=60.0)
+        await anna.do("release", wait_s=30.0)
+        await lease_is(crow, anna.id, "released")
+    assert gates.effects == ["do two", "undo two"]
+
+
 async def test_commands_are_done_as_their_own_host_defines_them(both: Bed) -> None:
     """CONF-6: a command runs on its host by its name; where the two files differ nothing is begun."""
     gates = Gates(root=both.root / "gates")

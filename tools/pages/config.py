@@ -45,7 +45,7 @@ is not set. A duration is written `90s`, `15m`, `2h30m` or `7d`; a size `512 MiB
 
 Keys of parts that are not built yet are checked and have no effect; they come last:
 {later}.
-Engines whose driver is not built yet are checked and not used; these are built: {drivers}.
+Every driver is built: {drivers}.
 """
 
 LATER: Final = ("notices",)

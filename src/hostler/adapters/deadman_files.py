@@ -34,11 +34,6 @@ class Report:
 
     row: Mapping[str, object]
 
-    @property
-    def mode(self) -> str:
-        """The mode that the window was of."""
-        return str(self.row.get("mode", ""))
-
     def told(self, place: Path) -> DeadmanReport:
         """It, with what was done line by line, as the schedule is told."""
         row = self.row
@@ -65,9 +60,9 @@ class Report:
 
 
 def report_at(place: Path) -> Report | None:
-    """The report of the window in `place`, None while there is none."""
+    """The deadman's report of the window in `place`, None while there is none."""
     row = object_at(place / written.REPORT)
-    return None if row is None else Report(row=row)
+    return None if row is None or row.get("by") != "deadman" else Report(row=row)
 
 
 def lines_at(path: Path) -> list[str]:

@@ -37,6 +37,8 @@ KEPT: Final = 20
 """Windows that are over whose reports stay: the oldest go."""
 _PACKAGE: Final = Path(hostler.__file__).parent
 _PROGRAM: Final = Path(deadman.__file__).parent
+VERIFIED: Final = "verified.json"
+"""What the daemon wrote down of its own restore: a deadman that was disarmed left no report."""
 _LEFT: Final = (written.REPORT, written.TEARDOWN, written.DONE, written.DEADMAN, written.LOCK)
 
 
@@ -71,7 +73,8 @@ class SystemDeadmen:
         seen = written.seen(place)
         process = self._process(place)
         report = report_at(place)
-        mode = orders.mode if orders is not None else report.mode if report is not None else ""
+        ended = report.row if report is not None else object_at(place / VERIFIED) or {}
+        mode = orders.mode if orders is not None else str(ended.get("mode", ""))
         marker = object_at(place / written.TEARDOWN) or {}
         this_boot = orders is None or orders.boot_id == kernel.boot_id()
         return DeadmanState(

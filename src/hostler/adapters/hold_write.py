@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from hostler.adapters.hold_file import HoldFile
+from hostler.adapters.hold_path import lingering_warning
 from hostler.domain.errors import HoldPathUnusable, NotYours, Refusal, StoreFull
 from hostler.domain.hold import HoldView
 from hostler.domain.hold_plan import (
@@ -70,10 +71,11 @@ class Ended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldWriter:
-    """Writes the file that `reader` reads, with the permission bits `mode`."""
+    """Writes the file that `reader` reads, with the permission bits `mode`, on the machine below `root`."""
 
     reader: HoldFile
     mode: int = 0o600
+    root: str = "/"
 
     def write(self, wanted: Wanted) -> Written:
         """Put the hold in place whole. Refusals: held, invalid_request, store_full, not_yours."""
@@ -107,6 +109,9 @@ class HoldWriter:
             return Ended(before=before, plan=plan, kept_as=kept_as, warnings=self._note(plan.forced, now))
 
     # ------------------------------------------------------------ for leases (HOLD-11)
+
+    def short_lived(self) -> str | None:
+        return lingering_warning(self.reader.path, os.geteuid(), self.root)
 
     def write_for_lease(self, wanted: LeaseHold) -> None:
         with self._told(), self._locked():

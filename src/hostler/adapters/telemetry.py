@@ -23,6 +23,8 @@ from hostler.domain.values import escape_controls, rfc3339
 
 FILE: Final = "hostler.log"
 LEVELS: Final = ("debug", "info", "warning", "error")
+CALLS: Final = "httpx2"
+"""The library that logs each call of a node: thousands of lines a day, which `log.level: debug` shows."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -103,6 +105,7 @@ class Logs:
         for sink in self.sinks:
             root.removeHandler(sink)
         root.setLevel(self.level_before)
+        logging.getLogger(CALLS).setLevel(logging.NOTSET)
         structlog.reset_defaults()
         if self.file is not None:
             self.file.close()
@@ -140,6 +143,7 @@ def set_up(
     for sink in sinks:
         root.addHandler(sink)
     root.setLevel(level.upper())
+    logging.getLogger(CALLS).setLevel(logging.NOTSET if level == "debug" else logging.WARNING)
     structlog.configure(
         processors=[*_shared(), structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),

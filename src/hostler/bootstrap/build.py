@@ -5,13 +5,14 @@ Decides nothing else. Everything here is built inside the running loop.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import cast
 
 from hostler import __version__
 from hostler.adapters.clock import SystemClock
-from hostler.adapters.drivers.activity import EngineActivity
+from hostler.adapters.drivers.distributed import DistributedDriver
 from hostler.adapters.drivers.ports import LocalPorts
 from hostler.adapters.history import HistoryFiles
 from hostler.adapters.hold_changes import HoldChanges
@@ -37,8 +38,9 @@ from hostler.bootstrap.ports import taken_ports
 from hostler.bootstrap.reloading import Swapped, reload_of
 from hostler.bootstrap.speech import LoggedEvents
 from hostler.bootstrap.sync import Syncing, sync_of
+from hostler.bootstrap.watching import watch_of
 from hostler.daemon import Daemon
-from hostler.domain.fleet import Secret, frozen
+from hostler.domain.fleet import DriverKind, Secret, frozen
 from hostler.domain.values import EngineId
 from hostler.gateway.app import Gateway
 from hostler.gateway.ask import Means as AskMeans
@@ -54,6 +56,7 @@ from hostler.services import routes
 from hostler.services.browser_guard import guard_for
 from hostler.services.cleaning import Cleaner
 from hostler.services.control import Control
+from hostler.services.distributed import Distributed
 from hostler.services.engines import Engines
 from hostler.services.event_queue import EventQueue
 from hostler.services.gate import Gate
@@ -80,7 +83,7 @@ def build(ground: Ground) -> Daemon:
     world = _world(ground)
     guard = Guard()
     holds, writer, hold = _holds(ground, world)
-    engines = _engines(ground, world, holds, guard)
+    parts, engines = _engines(ground, world, holds, guard)
     requests = Requests(clock=world.clock, ids=world.ids)
     table = Routes(
         files=world.files,
@@ -89,12 +92,12 @@ def build(ground: Ground) -> Daemon:
         current=routes.load(ground.fleet, world.files),
         guard=guard,
     )
-    nodes = nodes_of(ground, world, engines, table, holds, writer)
+    nodes = nodes_of(ground, world, engines, parts, table, holds, writer)
     syncing = sync_of(ground, world, engines.lanes, table)
-    status = _status(ground, world, engines, table, requests, holds)
+    status = _status(ground, world, engines, table, requests, holds, parts)
     history = _history(ground, world)
     observer = Observer(meters=world.meters, clock=world.clock, events=world.events)
-    watch = _watch(ground, world, engines, holds, nodes)
+    watch = watch_of(ground, world, engines, holds, nodes)
     swapped = Swapped(
         engines=engines,
         routes=table,
@@ -244,8 +247,23 @@ def _lanes(ground: Ground, world: World) -> Lanes:
     )
 
 
-def _engines(ground: Ground, world: World, holds: Holds, guard: Guard) -> Engines:
-    lanes = _lanes(ground, world)
+def _parts(ground: Ground, world: World, guard: Guard) -> Distributed:
+    """What acts on the members of distributed engines; the nodes are given to it once there are any."""
+    return Distributed(
+        lanes=_lanes(ground, world),
+        files=world.files,
+        ids=world.ids,
+        clock=world.clock,
+        events=world.events,
+        guard=guard,
+        over=asyncio.Event(),
+    )
+
+
+def _engines(ground: Ground, world: World, holds: Holds, guard: Guard) -> tuple[Distributed, Engines]:
+    parts = _parts(ground, world, guard)
+    lanes, whole = parts.lanes, DistributedDriver(parts=parts, drivers=world.drivers)
+    drivers = frozen({**world.drivers, DriverKind.DISTRIBUTED: whole})
     gate = Gate(
         lanes=lanes,
         holds=holds,
@@ -257,11 +275,12 @@ def _engines(ground: Ground, world: World, holds: Holds, guard: Guard) -> Engine
         clock=world.clock,
         events=world.events,
         disabled=ground.disabled,
+        members=parts,
         guard=guard,
     )
     stopping = Stopping(
         lanes=lanes,
-        drivers=world.drivers,
+        drivers=drivers,
         memory=world.memory,
         connections=EngineConnections(upstream=world.upstream, places=world.places),
         clock=world.clock,
@@ -270,7 +289,7 @@ def _engines(ground: Ground, world: World, holds: Holds, guard: Guard) -> Engine
     measure = Measure(
         lanes=lanes,
         memory=world.memory,
-        drivers=world.drivers,
+        drivers=drivers,
         files=world.files,
         clock=world.clock,
         events=world.events,
@@ -280,26 +299,33 @@ def _engines(ground: Ground, world: World, holds: Holds, guard: Guard) -> Engine
         gate=gate,
         stopping=stopping,
         measure=measure,
-        drivers=world.drivers,
+        drivers=drivers,
         models=world.models,
         clock=world.clock,
         events=world.events,
+        over=parts.over,
     )
-    return Engines(
+    return parts, Engines(
         lanes=lanes,
         gate=gate,
         starting=starting,
         stopping=stopping,
         suspensions=Suspensions(files=world.files, clock=world.clock, events=world.events),
-        revivals=Revivals(files=world.files, drivers=world.drivers, clock=world.clock, events=world.events),
+        revivals=Revivals(files=world.files, drivers=drivers, clock=world.clock, events=world.events),
         measure=measure,
-        drivers=world.drivers,
+        drivers=drivers,
         clock=world.clock,
     )
 
 
 def _status(
-    ground: Ground, world: World, engines: Engines, table: Routes, requests: Requests, holds: Holds
+    ground: Ground,
+    world: World,
+    engines: Engines,
+    table: Routes,
+    requests: Requests,
+    holds: Holds,
+    parts: Distributed,
 ) -> Status:
     facts = DaemonFacts(
         pid=ground.speech.pid,
@@ -322,6 +348,7 @@ def _status(
         clock=world.clock,
         queue=world.queue,
         vitals=world.vitals,
+        sights=parts.seen,
     )
 
 
@@ -351,30 +378,4 @@ def _gateway(ground: Ground, world: World, control: Control, observer: Observer)
         means=means,
         control=cast("App", create_app(control)),
         ended=observer.ended,
-    )
-
-
-def _watch(
-    ground: Ground,
-    world: World,
-    engines: Engines,
-    holds: Holds,
-    nodes: Nodes,
-) -> Watch:
-    return Watch(
-        engines=engines,
-        holds=holds,
-        drivers=world.drivers,
-        activity=EngineActivity(),
-        memory=world.memory,
-        files=world.files,
-        clock=world.clock,
-        events=world.events,
-        vitals=world.vitals,
-        bug=ground.speech.bug,
-        ports=engines.gate.ports,
-        markers=world.files,
-        upkeep=nodes.node.upkeep,
-        deadmen=nodes.node.deadman.tick,
-        strike=None if nodes.head is None else nodes.head.windows.strike,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -28,7 +28,7 @@ from hostler.domain.launching import assign_ports, launch_of
 from hostler.domain.values import EngineId
 from hostler.gateway.places import Places
 from hostler.gateway.upstream import Upstream
-from hostler.services.lanes import Lane
+from hostler.services.lanes import Lane, coupled
 from hostler.services.needs import Driver
 
 PORTS = "ports"
@@ -39,6 +39,7 @@ BUILT = (
     DriverKind.COMPOSE,
     DriverKind.SYSTEMD,
     DriverKind.EXTERNAL,
+    DriverKind.DISTRIBUTED,
 )
 """Drivers that this version has."""
 
@@ -80,18 +81,20 @@ def lanes_of(
     taken: Callable[[], Collection[int]] = frozenset,
 ) -> Mapping[EngineId, Lane]:
     """A lane for each engine of this host whose driver is built. Ports given out now are kept first."""
-    return frozen(
-        {
-            name: Lane(
-                engine=fleet.engines[name],
-                launch=launch,
-                status=EngineState(engine=name),
-                used=now,
-                down_since=now,
-                known=False,
-            )
-            for name, launch in launches_of(fleet, files, models, taken).items()
-        }
+    return coupled(
+        frozen(
+            {
+                name: Lane(
+                    engine=fleet.engines[name],
+                    launch=launch,
+                    status=EngineState(engine=name),
+                    used=now,
+                    down_since=now,
+                    known=False,
+                )
+                for name, launch in launches_of(fleet, files, models, taken).items()
+            }
+        )
     )
 
 
@@ -120,12 +123,13 @@ def launches_of(
         except OSError as error:
             # They are given again at the next start, perhaps others: worse than kept, better than no daemon.
             structlog.get_logger("hostler").warning("ports not kept", why=error.strerror)
-    return frozen(
-        {
-            engine.id: _launch(fleet, engine, given.get(engine.id) or engine.port or 0, files, models)
-            for engine in mine
-        }
-    )
+    made = {it.id: _launch(fleet, it, given.get(it.id) or it.port or 0, files, models) for it in mine}
+    return frozen({**made, **{it.id: _answered(made, it) for it in mine if it.members}})
+
+
+def _answered(made: Mapping[EngineId, Launch], engine: Engine) -> Launch:
+    """A distributed engine answers where its last member does; it listens on no port itself (ENG-11)."""
+    return replace(made[engine.id], url=made[engine.members[-1]].url)
 
 
 def strays(fleet: Fleet, paths: Paths) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ from hostler.services.node_windows import NodeWindows
 from hostler.services.proving import Proving
 from hostler.services.receipts import Receipts
 from hostler.services.routes import Routes
+from hostler.services.window_strikes import WindowStrikes
 
 
 def node_of(
@@ -79,6 +80,7 @@ def node_of(
             events=events,
             hold_path=hold_path,
         ),
+        strikes=WindowStrikes(host=here, files=files, clock=clock),
         receipts=Receipts(records=DirectoryRecords(root=state_dir, directory="receipts"), clock=clock),
         processes=LeaseProcesses(
             records=DirectoryRecords(root=state_dir, directory="leases"),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass
+from typing import Final, Protocol
 
 from hostler import __version__
 from hostler.adapters.hold_write import HoldWriter
@@ -18,7 +19,9 @@ from hostler.domain.fleet import frozen
 from hostler.domain.values import shorten
 from hostler.services.contact import Contacts
 from hostler.services.definitions import Definitions
+from hostler.services.distributed import Distributed
 from hostler.services.engines import Engines
+from hostler.services.following import Following
 from hostler.services.holds import Holds
 from hostler.services.neighbours import Neighbours
 from hostler.services.node import LocalNode
@@ -30,6 +33,9 @@ from hostler.services.schedule_needs import Node
 from hostler.services.status import Vitals
 
 Loop = Callable[[], Coroutine[object, object, None]]
+
+
+FOLLOWING: Final = "following distributed engines"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,22 +51,72 @@ class Nodes:
 
 
 def nodes_of(
-    ground: Ground, world: World, engines: Engines, table: Routes, holds: Holds, writer: HoldWriter
+    ground: Ground,
+    world: World,
+    engines: Engines,
+    parts: Distributed,
+    table: Routes,
+    holds: Holds,
+    writer: HoldWriter,
 ) -> Nodes:
     """This host's node with its door; on the head the schedule over the nodes of all hosts."""
     node = _node(ground, world, engines, table, holds, writer)
+    neighbours = _neighbours(ground, world)
+    parts.nodes.update({str(ground.fleet.here): node, **neighbours})
+    follow = Following(engines=engines, parts=parts, clock=world.clock, bug=ground.speech.bug)
     own = _own(ground, world, node)
     definitions = Definitions(config=world.config, receipts=node.receipts, file=ground.config_file)
     door = NodeDoor(node=node, own=own, definitions=definitions, clock=world.clock, version=__version__)
     if ground.fleet.here not in ground.fleet.head:
         listed = Neighbours(config=world.config, own=own, answer=door.answer, clock=world.clock)
-        loops: Mapping[str, Loop] = frozen({"watching for the head": own.run})
-        return Nodes(node=node, door=door, listed=listed, head=None, loops=loops, hang_up=None)
+        loops: Mapping[str, Loop] = frozen({"watching for the head": own.run, FOLLOWING: follow.run})
+        return Nodes(
+            node=node,
+            door=door,
+            listed=listed,
+            head=None,
+            loops=loops,
+            hang_up=_hanging_up(neighbours.values()),
+        )
     contacts = _contacts(ground, world, door)
     head = _head(ground, world, node, contacts)
     contacts.hooks.append(head.returning.take_up)
-    loops = frozen({"asking the nodes": contacts.run} if contacts.far else {})
-    return Nodes(node=node, door=door, listed=contacts, head=head, loops=loops, hang_up=contacts.close)
+    asking: Mapping[str, Loop] = {"asking the nodes": contacts.run} if contacts.far else {}
+    return Nodes(
+        node=node,
+        door=door,
+        listed=contacts,
+        head=head,
+        loops=frozen({**asking, FOLLOWING: follow.run}),
+        hang_up=_hanging_up((contacts, *neighbours.values())),
+    )
+
+
+def _neighbours(ground: Ground, world: World) -> Mapping[str, RemoteNode]:
+    """The nodes of other hosts as those of a distributed engine's members: not as their head (NODE-4)."""
+    return {
+        str(host): RemoteNode(
+            host=host, config=world.config, file=ground.config_file, clock=world.clock, head=False
+        )
+        for host in ground.fleet.hosts
+        if host != ground.fleet.here
+    }
+
+
+class Line(Protocol):
+    """Connections to another host."""
+
+    async def close(self) -> None:
+        """End them."""
+        ...
+
+
+def _hanging_up(lines: Collection[Line]) -> Loop:
+    async def hang_up() -> None:
+        for line in lines:
+            await line.close()
+
+    return hang_up
 
 
 def _node(
@@ -128,7 +184,6 @@ def _head(ground: Ground, world: World, node: LocalNode, contacts: Contacts) -> 
             clock=world.clock,
             ids=world.ids,
             events=world.events,
-            files=world.files,
             redact=ground.speech.redact,
             bug=ground.speech.bug,
             note_process=_noting(str(here), node, contacts),

@@ -21,7 +21,7 @@ from hostler.services.jobs import Jobs
 from hostler.services.keeper import Keeper
 from hostler.services.lease_requests import LeaseRequests
 from hostler.services.modes import Modes
-from hostler.services.needs import Clock, Events, Ids, StateFiles
+from hostler.services.needs import Clock, Events, Ids
 from hostler.services.present import Present
 from hostler.services.promotion import Promotion
 from hostler.services.reserving import Reserving
@@ -61,7 +61,6 @@ class Means:
     clock: Clock
     ids: Ids
     events: Events
-    files: StateFiles
     redact: Callable[[str], str]
     bug: Callable[[BaseException], str]
     note_process: Callable[[str | None, str, int, int], Awaitable[None]]
@@ -81,6 +80,8 @@ def scheduling(means: Means) -> Scheduling:
     jobs = _jobs(means, requests)
     fences = Fences(store=store, nodes=means.nodes, clock=clock, clean=clean, excuse=jobs.excuse)
     workshop = _workshop(means, promotion, holders, waiters)
+    schedule = _schedule(means, promotion, requests, fences, workshop, waiters)
+    windows = _windows(means, schedule, requests)
     keeper = Keeper(
         config=config,
         store=store,
@@ -94,15 +95,16 @@ def scheduling(means: Means) -> Scheduling:
         clock=clock,
         events=means.events,
         jobs=jobs,
-        reports=DeadmanReports(store=store, nodes=means.nodes, workshop=workshop),
+        reports=DeadmanReports(
+            store=store, nodes=means.nodes, workshop=workshop, strike=windows.strike_elsewhere
+        ),
         bug=means.bug,
         warn=means.warn,
     )
     store.listen(keeper.hear)
-    schedule = _schedule(means, promotion, requests, fences, workshop, waiters)
     return Scheduling(
         schedule=schedule,
-        windows=_windows(means, schedule, requests),
+        windows=windows,
         modes=Modes(config=config, store=store, nodes=means.nodes, promotion=promotion, clock=clock),
         jobs=jobs,
         keeper=keeper,
@@ -170,7 +172,7 @@ def _windows(means: Means, schedule: Schedule, requests: LeaseRequests) -> Windo
         reserving=schedule.reserving,
         requests=requests,
         schedule=schedule,
-        files=means.files,
+        nodes=means.nodes,
         clock=means.clock,
         zone=schedule.reserving.zone,
     )

@@ -228,14 +228,20 @@ class StopReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExitReport:
-    """How an engine ended: exit status or signal, and what is known of the cause."""
+    """How an engine ended: exit status or signal, and what is known of the cause.
+
+    `instead` says it of one that is no process: `lost a member: …`.
+    """
 
     status: int | None
     signal: int | None
     hint: str = ""
+    instead: str = ""
 
     def __str__(self) -> str:
         """`exited with status 1`, `was killed by signal 9 (out of memory)`."""
+        if self.instead:
+            return self.instead
         if self.signal is not None:
             text = f"was killed by signal {self.signal}"
         elif self.status is not None:

@@ -117,6 +117,12 @@ def _stays(wanted: Engine, member: Running, now: float) -> Refusal | None:
     name = member.engine.id
     if member.leased:
         return Leased(thing=name, why=f"{wanted.id} cannot be up beside it", retry_after=MIN_RETRY_S)
+    if member.engine.of is not None and member.state.up:
+        return NotLaunchable(
+            engine=wanted.id,
+            why=f"{name}, which cannot be up beside it, is a member of {member.engine.of}",
+            fix=f"`hostler stop {member.engine.of}` makes room.",
+        )
     if member.engine.pinned and member.state.up:
         return NotLaunchable(
             engine=wanted.id,
@@ -140,7 +146,7 @@ def _spare(it: Running, host: Host, now: float) -> bool:
     if it.state is State.STOPPING:
         return True
     engine = it.engine
-    kept = engine.resident or engine.essential or engine.pinned or it.leased
+    kept = engine.resident or engine.essential or engine.pinned or it.leased or engine.of is not None
     return it.state is State.READY and it.in_flight == 0 and not kept and _fresh_until(it, host) <= now
 
 

@@ -152,7 +152,7 @@ class Compose:
 class Engine:
     """One servable model process. `port` None is `auto`; `need` empty is unknown (MEM-2).
 
-    `entry` of a member is that of the distributed engine that it is of. `serving_class` is the merge of all
+    `entry` of a member is that of the distributed engine that it is `of`. `serving_class` is the merge of all
     that speaks of it (CAT-3), `curation` what its entry means for it.
     """
 
@@ -198,6 +198,7 @@ class Engine:
     unit: str | None = None
     scope: Literal["user", "system"] = "user"
     members: tuple[EngineId, ...] = ()
+    of: EngineId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 from typing import Final
 
 from hostler.domain.engine import State
@@ -36,7 +35,7 @@ from hostler.domain.hold import HoldView
 from hostler.domain.hold import refusal as hold_refusal
 from hostler.domain.holding import ENGINE, Holding, closing
 from hostler.domain.holding import refusal as lease_refusal
-from hostler.domain.values import Cause, EngineId, HostName, Requester, ServingClass, rfc3339, shorten
+from hostler.domain.values import Cause, EngineId, HostName, Requester, ServingClass, rfc3339
 
 WHY_CLASS: Final[Mapping[ServingClass, str]] = frozen(
     {
@@ -55,7 +54,8 @@ class Ask:
     """One wish to start an engine: which, why, who, on which route, and the class named in the call.
 
     `lease` is the one whose step this is, or whose holder asks: its own hold and suspensions do not refuse
-    it (GATE-3, LEASE-15). It is proven: a caller's word for it is `Requester.lease`.
+    it (GATE-3, LEASE-15). It is proven: a caller's word for it is `Requester.lease`. `of` is the distributed
+    engine that starts, where `engine` is a member of it (ENG-11).
     """
 
     engine: EngineId
@@ -64,6 +64,7 @@ class Ask:
     route: str | None = None
     override: ServingClass | None = None
     lease: str | None = None
+    of: EngineId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +99,7 @@ class Live:
 
     `port_holder` is who listens on the engine's port, None when nobody or an engine that the plan stops.
     `topology` is what is wrong with its links. `need` None is unknown; `measuring` is another engine of this
-    host whose need is being measured.
+    host whose need is being measured. `members` is what the gate of a member said, of a distributed engine.
     """
 
     port_holder: str | None = None
@@ -107,6 +108,7 @@ class Live:
     need: Mapping[str, int] | None = None
     measuring: EngineId | None = None
     eviction: Eviction | Cannot = field(default_factory=Eviction)
+    members: Refusal | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,24 +123,6 @@ class Allow:
     fresh_until: float | None = None
 
 
-class Result(StrEnum):
-    """What one check said."""
-
-    PASSED = "pass"
-    REFUSED = "refused"
-    SKIPPED = "skipped"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """One line of `hostler why`: the check, its result, and one sentence."""
-
-    name: str
-    result: Result
-    text: str
-    code: str | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Settled:
     """Success, and no further check: it runs already, as itself."""
@@ -146,7 +130,7 @@ class Settled:
     text: str
 
 
-def _known(_ask: Ask, facts: Facts) -> Refusal | None:
+def _known(ask: Ask, facts: Facts) -> Refusal | None:
     engine = facts.engine
     if facts.orchestration_off is not None:
         return OrchestrationDisabled(host=facts.here, why=facts.orchestration_off)
@@ -156,6 +140,8 @@ def _known(_ask: Ask, facts: Facts) -> Refusal | None:
         why, fix = "it is switched off", "Set enabled: true in the config."
     elif engine.driver is DriverKind.EXTERNAL:
         why, fix = "it is external: only used, never started", "Start it where it runs."
+    elif engine.of is not None and ask.of != engine.of and ask.cause is not Cause.STEP:
+        why, fix = f"it is a member of {engine.of} and does not start alone", f"Start {engine.of}."
     else:
         return None
     return NotLaunchable(engine=engine.id, why=why, fix=fix)
@@ -224,7 +210,8 @@ def _hold(ask: Ask, facts: Facts) -> Refusal | None:
     of = hold.record.lease if hold.held and hold.record is not None else None
     if of is not None and of == ask.lease:
         return None
-    if hold.allows(facts.engine.id) and (of is None or of != _kept_by(ask, facts)):
+    allowed = hold.allows(facts.engine.id) or (ask.of is not None and hold.allows(ask.of))
+    if allowed and (of is None or of != _kept_by(ask, facts)):
         return None
     return hold_refusal(hold, engine=facts.engine.id, host=facts.here, now=facts.now)
 
@@ -289,6 +276,11 @@ def _memory(ask: Ask, facts: Facts) -> Refusal | None:
     return None
 
 
+def _members(_ask: Ask, facts: Facts) -> Refusal | None:
+    """What the gate of a member's own host says: nothing is started to be rolled back (ENG-11)."""
+    return None if facts.live is None else facts.live.members
+
+
 def _not_now(facts: Facts, why: str) -> MemoryNow:
     return MemoryNow(engine=facts.engine.id, host=facts.here, arithmetic=why, retry_after=MIN_RETRY_S)
 
@@ -316,28 +308,12 @@ CHECKS: Final[tuple[tuple[str, CheckFn], ...]] = (
     ("port", _port),
     ("topology", _topology),
     ("memory", _memory),
+    ("members", _members),
 )
 """The checks in GATE-1's order: permanent ones, then who has it, then what is read of the machine."""
 
-LIVE: Final = frozenset({"port", "topology", "memory"})
+LIVE: Final = frozenset({"port", "topology", "memory", "members"})
 """Checks that need `Facts.live`."""
-
-PASSED: Final[Mapping[str, str]] = frozen(
-    {
-        "known": "it is an engine of this host, enabled and ours to start",
-        "running": "it does not run yet",
-        "serving_class": "its serving class may start",
-        "launchable": "its files and its build are there, and it is within the host's total",
-        "suspended": "nobody suspended it",
-        "hold": "no hold keeps it from starting",
-        "leased": "no lease keeps it from starting",
-        "fence": "no fence is up",
-        "window": "no window that has it is closing",
-        "port": "its port is free, or held by an engine that makes way",
-        "topology": "the links that its shape goes over are as they must be",
-        "memory": "it fits",
-    }
-)
 
 
 def decide(ask: Ask, facts: Facts) -> Allow | Refusal:
@@ -352,48 +328,3 @@ def decide(ask: Ask, facts: Facts) -> Allow | Refusal:
     if not isinstance(plan, Eviction):
         return Allow()
     return Allow(stop=plan.stop, drain=plan.drain, fresh_until=plan.fresh_until)
-
-
-def explain(ask: Ask, facts: Facts) -> tuple[Check, ...]:
-    """Every check in order with its result; none is left out because one before it refused (GATE-2)."""
-    rows: list[Check] = []
-    settled: Settled | None = None
-    for name, check in CHECKS:
-        if settled is not None:
-            rows.append(Check(name=name, result=Result.SKIPPED, text=settled.text))
-            continue
-        if name in LIVE and facts.live is None:
-            rows.append(Check(name=name, result=Result.SKIPPED, text="the machine was not looked at"))
-            continue
-        found = check(ask, facts)
-        if isinstance(found, Refusal):
-            rows.append(Check(name=name, result=Result.REFUSED, text=str(found), code=found.code))
-            continue
-        settled = found
-        text = found.text if found is not None else _passed(name, ask, facts)
-        rows.append(Check(name=name, result=Result.PASSED, text=text))
-    return tuple(rows)
-
-
-def _passed(name: str, ask: Ask, facts: Facts) -> str:
-    """What a passed check says: the override, the hold's leave or the sum that made it pass."""
-    if name == "serving_class" and facts.engine.serving_class is not ServingClass.RESIDENT:
-        return f"it is {facts.engine.serving_class}, and the call names that class"
-    if name == "topology" and not (facts.engine.curation is not None and facts.engine.curation.crossings):
-        return "it runs on this host alone"
-    if name == "hold" and facts.hold.held:
-        return f"{shorten(facts.hold.owner)} holds the host, and allows this engine"
-    if name == "leased" and facts.leased is not None:
-        return f"the lease {facts.leased.lease} has it, and asks itself"
-    if name == "fence" and facts.fence is not None:
-        return "a fence is up, which keeps only timers from starting anything"
-    if name == "memory" and facts.live is not None and isinstance(facts.live.eviction, Eviction):
-        return _room(ask, facts.live, facts.live.eviction)
-    return PASSED[name]
-
-
-def _room(ask: Ask, live: Live, plan: Eviction) -> str:
-    fits = plan.fit.arithmetic or PASSED["memory"]
-    text = fits if live.need is not None else f"not known what it needs; {ask.cause} names it: it is measured"
-    stops = ", ".join(plan.stop)
-    return f"{text}; would stop {stops}" if stops else text

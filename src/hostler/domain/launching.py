@@ -14,6 +14,8 @@ from hostler.domain.errors import LimitReached
 from hostler.domain.fleet import DriverKind, Engine, Host
 from hostler.domain.values import EngineId
 
+_WITHOUT: Final = (DriverKind.EXTERNAL, DriverKind.DISTRIBUTED)
+"""Drivers of engines that listen on no port of their own here."""
 _PLACE: Final = re.compile(r"\{\{|\}\}|\{(file|model|address|port)\}")
 
 
@@ -29,7 +31,7 @@ def assign_ports(
     low, high = host.port_range
     taken = {engine.port for engine in every if engine.port is not None}
     given: dict[EngineId, int] = {}
-    wanting = [engine for engine in every if engine.port is None and engine.driver is not DriverKind.EXTERNAL]
+    wanting = [engine for engine in every if engine.port is None and engine.driver not in _WITHOUT]
     for engine in wanting:
         port = kept.get(engine.id)
         if port is not None and low <= port <= high and port not in taken:

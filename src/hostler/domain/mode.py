@@ -6,6 +6,8 @@ Decides how far the fleet is from a mode. Values that the config is turned into;
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -49,6 +51,12 @@ class Tool:
     open: ToolCommand
     close: ToolCommand
     status: ToolCommand
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of what it does: equal where two configs say the same (CONF-6)."""
+        parts = [[it.argv, it.timeout_s] for it in (self.open, self.close, self.status)]
+        return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

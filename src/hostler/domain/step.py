@@ -61,12 +61,14 @@ class SuspendEngine:
 class StopEngine:
     """Stop `engine`; the guard keeps others from starting it while leased (LEASE-15).
 
-    As a step it also lets nothing else bring it up; as an undo it leaves that as it is.
+    As a step it also lets nothing else bring it up; as an undo it leaves that as it is. `of`: the distributed
+    engine that stops, of which this is a member.
     """
 
     host: str
     engine: str
     memory_back: bool = False
+    of: str = ""
     kind: Literal["stop"] = "stop"
 
 
@@ -74,12 +76,16 @@ class StopEngine:
 class StartEngine:
     """Start `engine` through the gate (GATE-3) and see it ready as itself.
 
-    `override` is its serving class, as a mode's plan names it (CAT-5); empty for a resident one.
+    `override` is its serving class, as a mode's plan names it (CAT-5); empty for a resident one. `of` is the
+    distributed engine that starts, of which this is a member: `cause` says why, and `lease` whose it is.
     """
 
     host: str
     engine: str
     override: str = ""
+    of: str = ""
+    cause: str = ""
+    lease: str = ""
     kind: Literal["start"] = "start"
 
 

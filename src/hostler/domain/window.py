@@ -159,6 +159,14 @@ def answer(strikes: int) -> Answer:
     return STRIKES.get(strikes, Answer.ABORT)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowStrike:
+    """What a host's guard saw come up against a window. `note` is one of its kind: it names host and time."""
+
+    window: str
+    note: str
+
+
 # ---------------------------------------------------------------- what came back
 
 
@@ -176,6 +184,14 @@ class Back:
     why: str = ""
     memory: Mapping[str, int]
     seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostReport:
+    """What one host wrote down of its restore. `wrong`: what keeps it from being verified."""
+
+    engines: tuple[Back, ...] = ()
+    wrong: tuple[str, ...] = ()
 
 
 def unusual(before: Mapping[str, int], now: Mapping[str, int]) -> str | None:

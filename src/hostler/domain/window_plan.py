@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from hostler.domain.fleet import DriverKind, Engine, Fleet
+from hostler.domain.fleet import DriverKind, Engine, Fleet, frozen
 from hostler.domain.mode import Mode, Tool, standing
 from hostler.domain.plan import route_steps
 from hostler.domain.resource import Action, Resource
@@ -28,6 +28,8 @@ from hostler.domain.step import (
 )
 from hostler.domain.values import EngineId, HostName, ServingClass, gib
 
+SCRIPT: Final = "the script of the mode "
+"""The name of a window's script among the definitions that travel, before that of its mode (CONF-6)."""
 AFTER_S: Final = 600.0
 """How long the hold outlives the cap at least (WIN-5)."""
 _UNTOUCHED: Final = (DriverKind.EXTERNAL, DriverKind.DISTRIBUTED)
@@ -82,6 +84,11 @@ def members(fleet: Fleet, mode: Mode, host: HostName) -> tuple[EngineId, ...]:
     return tuple(dict.fromkeys(it for it in parts if fleet.engines[it].host == host))
 
 
+def by_members(fleet: Fleet, mode: Mode) -> Mode:
+    """The mode with its distributed engines as their members: these are what is seen to run (ENG-11)."""
+    return replace(mode, hosts=frozen({host: members(fleet, mode, host) for host in mode.hosts}))
+
+
 def budget_s(engine: Engine) -> float:
     """The start budget of an engine; of one without a time of its own by what it claims, 8 ms for a MB."""
     return start_budget_s(engine, max(engine.need.values(), default=0))
@@ -125,7 +132,7 @@ def window_plan(fleet: Fleet, mode: Mode, cap_s: float, drain_s: float) -> tuple
     )
     verified = tuple(VerifyRestore(host=it.host, mode=mode.name) for it in every)
     if mode.tool is not None:
-        return (*holds, *verified, *early, _tool(fleet, mode, mode.tool, cap_s), *late)
+        return (*holds, *verified, *early, script(mode, mode.tool, script_host(fleet, mode), cap_s), *late)
     return (
         *(_deadman(it, mode, cap_s) for it in every),
         *holds,
@@ -153,9 +160,24 @@ def _actions(mode: Mode, every: Sequence[Shift]) -> list[Action]:
         Action(verb="route", target=route, to=profile, host=every[0].host)
         for route, profile in mode.routes.items()
     ]
-    out = [Action(verb="suspend", target=it.id, host=it.host) for shift in every for it in shift.out]
-    into = [Action(verb="start", target=it.id, host=it.host) for shift in every for it in shift.into]
+    out = [
+        Action(verb="suspend", target=name, host=it.host)
+        for shift in every
+        for it in shift.out
+        for name in _known_as(it)
+    ]
+    into = [
+        Action(verb="start", target=name, host=it.host)
+        for shift in every
+        for it in shift.into
+        for name in _known_as(it)
+    ]
     return [*routes, *out, *into]
+
+
+def _known_as(engine: Engine) -> tuple[EngineId, ...]:
+    """What a route calls the engine: a member goes by the distributed engine that it is of (ENG-11)."""
+    return (engine.id,) if engine.of is None else (engine.id, engine.of)
 
 
 def _deadman(shift: Shift, mode: Mode, cap_s: float) -> ArmDeadman:
@@ -174,16 +196,29 @@ def _suspend(shift: Shift, engine: Engine) -> SuspendEngine:
     return SuspendEngine(host=shift.host, engine=engine.id, back=back)
 
 
-def _tool(fleet: Fleet, mode: Mode, tool: Tool, cap_s: float) -> RunCommand:
-    """The window's script, on this host where the window has it, else on its first."""
+def script(mode: Mode, tool: Tool, host: HostName, cap_s: float | None) -> RunCommand:
+    """The step that runs a window's script on `host`; to another host only its name travels (CONF-6)."""
     return RunCommand(
-        host=fleet.here if fleet.here in mode.hosts else next(iter(mode.hosts)),
+        host=host,
         argv=tool.open.argv,
         undo=tool.close.argv,
         timeout_s=tool.open.timeout_s,
         undo_timeout_s=tool.close.timeout_s,
+        definition=f"{SCRIPT}{mode.name}",
+        digest=tool.digest,
         cap_s=cap_s,
     )
+
+
+def script_host(fleet: Fleet, mode: Mode) -> HostName:
+    """Where a window's script runs: on the head where the window has it, else on its first host."""
+    return next((it for it in mode.hosts if it in fleet.head), next(iter(mode.hosts)))
+
+
+def script_of(fleet: Fleet, definition: str, host: HostName, cap_s: float | None) -> RunCommand | None:
+    """The script of that name in this config; None when it has none."""
+    mode = fleet.modes.get(definition.removeprefix(SCRIPT)) if definition.startswith(SCRIPT) else None
+    return None if mode is None or mode.tool is None else script(mode, mode.tool, host, cap_s)
 
 
 def _starts(fleet: Fleet, mode: Mode, every: Sequence[Shift]) -> Iterator[StartEngine]:

@@ -19,12 +19,15 @@ class Models:
     created: int
 
     def all(self, table: Table, allowed: frozenset[str] | None) -> dict[str, object]:
-        """Every route, every engine that is not hidden and has no route of its own name, and peers' rows."""
+        """Every route; engines that are shown, no members and without a route of their name; peers' rows."""
         rows = [self._route(table, route) for route in table.routes.values()]
         rows += [
             self._engine(engine)
             for engine in table.engines.values()
-            if not engine.hidden and engine.id not in table.routes and engine.id not in table.aliases
+            if not engine.hidden
+            and engine.of is None
+            and engine.id not in table.routes
+            and engine.id not in table.aliases
         ]
         rows += [self._peers(it) for name, it in table.shared.items() if name == it.id and it.reached]
         shown = [row for row in rows if allowed is None or row["id"] in allowed]

@@ -20,6 +20,7 @@ from hostler.domain.hold import parse_instant
 from hostler.domain.holding import Holding
 from hostler.domain.step import Found, Operation
 from hostler.domain.values import HostName, Priority, rfc3339
+from hostler.domain.window import HostReport
 from hostler.services.lanes import heard
 from hostler.services.needs import Clock, Events
 from hostler.services.present import Present
@@ -113,7 +114,12 @@ class KnownNode:
         return await self._patient(lambda: self.far.end_processes(lease))
 
     async def memory(self) -> NodeMemory:
+        self._there()
         return await self._asked(self.far.memory())
+
+    async def report(self, window: str) -> HostReport:
+        self._there()
+        return await self._asked(self.far.report(window))
 
     async def raise_fence(self, fence: Fence | None) -> None:
         self._there()

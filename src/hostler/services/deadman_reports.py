@@ -1,8 +1,9 @@
 """What deadmen restored, taken into the schedule: the lease ends, and nothing is restored twice (WIN-7, F15).
 
-Decides that a window is over once every host of it has a verified receipt, and stuck when one could not be
-verified. What is left then (routes, suspensions, the deadmen themselves) is undone by the journal as always:
-an engine that serves again is seen to be back. What a receipt says is `hostler.domain.deadman`'s.
+Decides that the receipt of one host is the release of the whole window (LEASE-14), and that it is stuck when
+every host has tried and one could not be verified. What is left (other hosts, routes, suspensions, the
+deadmen themselves) is undone by the journal as always: an engine that serves again is seen to be back. What a
+receipt says is `hostler.domain.deadman`'s.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from hostler.domain.deadman import BY, CAUSE, DeadmanReport, armed_hosts, ending, failing, settles
-from hostler.domain.errors import NodeUnreachable
+from hostler.domain.errors import NodeOutdated, NodeUnreachable
 from hostler.domain.events import Event
 from hostler.domain.fleet import frozen
 from hostler.domain.journal import EntryState
@@ -21,7 +22,8 @@ from hostler.domain.lease import Lease, LeaseId, RestoreFailed, State, UndoBegun
 from hostler.domain.moment import Moment
 from hostler.domain.values import Priority
 from hostler.services.lease_changes import change
-from hostler.services.schedule_needs import Node, ScheduleStore, Tx
+from hostler.services.schedule_needs import Node, NodeMemory, ScheduleStore, Tx
+from hostler.services.window_guard import Strike
 from hostler.services.workshop import Workshop
 
 LOOK_S: Final = 2.0
@@ -33,12 +35,14 @@ AT_REST: Final = frozenset({State.ACTIVE, State.STUCK})
 class DeadmanReports:
     """Asks the nodes of windows. `looked` has when that was, in elapsed seconds; `taken` what was taken in.
 
-    A receipt is taken in once: what fails after it is a person's to look at (LEASE-14).
+    A receipt is taken in once: what fails after it is a person's to look at (LEASE-14). `strike` counts what
+    a node's guard saw (WIN-6).
     """
 
     store: ScheduleStore
     nodes: Mapping[str, Node]
     workshop: Workshop
+    strike: Strike
     looked: list[float] = field(default_factory=list)
     taken: set[DeadmanReport] = field(default_factory=set)
 
@@ -49,23 +53,37 @@ class DeadmanReports:
         self.looked[:] = [now.elapsed]
         live = await self.store.read(lambda tx: tx.live())
         windows = [it for it in live if it.state in AT_REST and armed_hosts(it.plan)]
-        receipts = await self._receipts({host for it in windows for host in armed_hosts(it.plan)})
+        told = await self._memories({host for it in windows for host in armed_hosts(it.plan)})
         for lease in windows:
-            found = [it for it in receipts if it.window == lease.id]
-            if {it.host for it in found} < set(armed_hosts(lease.plan)) or self.taken.issuperset(found):
-                continue
-            self.taken.update(found)
-            if await self.store.write(partial(_taken, id_=lease.id, reports=found, now=now)):
-                self.workshop.begin(lease.id, State.RELEASING)
+            await self._strikes(lease, told)
+            await self._receipts(lease, told, now)
 
-    async def _receipts(self, hosts: set[str]) -> Sequence[DeadmanReport]:
-        found: list[DeadmanReport] = []
+    async def _memories(self, hosts: set[str]) -> Sequence[NodeMemory]:
+        found: list[NodeMemory] = []
         for host in sorted(hosts & self.nodes.keys()):
             try:
-                found += (await self.nodes[host].memory()).reports
-            except NodeUnreachable:
+                found.append(await self.nodes[host].memory())
+            except (NodeUnreachable, NodeOutdated):
                 continue  # Its receipt is there when it is back (F15).
         return found
+
+    async def _strikes(self, lease: Lease, told: Sequence[NodeMemory]) -> None:
+        for it in (strike for memory in told for strike in memory.strikes):
+            if it.window == lease.id and it.note not in lease.strikes:
+                await self.strike(it.window, it.note)
+
+    async def _receipts(self, lease: Lease, told: Sequence[NodeMemory], now: Moment) -> None:
+        """What a deadman of one host put back is the release of the whole window (LEASE-14).
+
+        While another one is at it that is waited for: what two hosts do by themselves nobody has to do again.
+        """
+        found = [it for memory in told for it in memory.reports if it.window == lease.id]
+        busy = any(lease.id in memory.restoring for memory in told)
+        if busy or not found or self.taken.issuperset(found):
+            return
+        self.taken.update(found)
+        if await self.store.write(partial(_taken, id_=lease.id, reports=found, now=now)):
+            self.workshop.begin(lease.id, State.RELEASING)
 
 
 def _taken(tx: Tx, id_: LeaseId, reports: Sequence[DeadmanReport], now: Moment) -> bool:
@@ -74,7 +92,7 @@ def _taken(tx: Tx, id_: LeaseId, reports: Sequence[DeadmanReport], now: Moment) 
     if lease is None or lease.state not in AT_REST:
         return False
     bad = failing(reports)
-    if bad is not None:
+    if bad is not None and {it.host for it in reports} >= set(armed_hosts(lease.plan)):
         if lease.failing != bad:
             _tell(tx, lease, reports, now)
             lease = change(tx, lease, UndoBegun(ending=ending(reports), why=CAUSE), now).lease

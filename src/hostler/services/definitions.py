@@ -12,6 +12,8 @@ from hostler.domain.errors import ConfigDiffers, NotFound
 from hostler.domain.plan import command, webhook
 from hostler.domain.step import CallWebhook, RunCommand, Step, Undo
 from hostler.domain.undo import undo_of_command, undo_of_webhook
+from hostler.domain.values import HostName
+from hostler.domain.window_plan import script_of
 from hostler.services.present import Present
 from hostler.services.receipts import Receipts
 from hostler.wire.node_forms import Named
@@ -43,6 +45,9 @@ class Definitions:
         return undo
 
     def _of_config(self, named: Named) -> RunCommand | CallWebhook | None:
+        found = script_of(self.config.fleet, named.definition, HostName(named.host), named.cap_s)
+        if found is not None:
+            return found
         for resource in self.config.fleet.resources.values():
             for action in resource.actions:
                 if action.definition == named.definition and action.host == named.host:

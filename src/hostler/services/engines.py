@@ -21,7 +21,8 @@ from hostler.domain.engine import (
     judge,
 )
 from hostler.domain.errors import EngineFailed, OrchestrationDisabled
-from hostler.domain.gate import Ask, Check, Result, personal
+from hostler.domain.gate import Ask, personal
+from hostler.domain.gate_words import Check, Result
 from hostler.domain.holding import ENGINE
 from hostler.domain.start_policy import leaves_failed_in
 from hostler.domain.values import Requester
@@ -149,7 +150,8 @@ class Engines:
         """Every check of the gate in order with its result; starts nothing (GATE-2)."""
         lane = self.lanes.get(engine)
         await self.gate.survey(lane)
-        checks = self.gate.explain(ask, await self.gate.topology(lane))
+        topology, members = await self.gate.topology(lane), await self.gate.member_refusal(lane, ask)
+        checks = self.gate.explain(ask, topology, members)
         left = leaves_failed_in(self.clock.elapsed() - lane.changed_at, ask.cause)
         if lane.state is not State.FAILED or left <= 0:
             return checks
@@ -226,7 +228,9 @@ class Engines:
         if off is not None:
             raise OrchestrationDisabled(host=lane.engine.host, why=off)
         self.gate.startable(lane)
-        self.gate.guard.check(ENGINE, lane.engine.id, by, self.clock.now())
+        for it in (lane, lane.server):
+            if it is not None:
+                self.gate.guard.check(ENGINE, it.engine.id, by, self.clock.now())
 
 
 def person(by: Requester) -> str:

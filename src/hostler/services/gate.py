@@ -17,8 +17,9 @@ from hostler.domain.events import Event
 from hostler.domain.eviction import Eviction, Running
 from hostler.domain.fence import FenceUp
 from hostler.domain.fleet import HOST_POOL, DriverKind, frozen
-from hostler.domain.gate import Allow, Ask, Check, Facts, Live
-from hostler.domain.holding import ENGINE, closing
+from hostler.domain.gate import Allow, Ask, Facts, Live
+from hostler.domain.gate_words import Check, explain
+from hostler.domain.holding import ENGINE, Holding, closing
 from hostler.domain.memory import Pools, effective_need, never_fits, pool_of, reserve_of
 from hostler.domain.moment import shown
 from hostler.domain.start_policy import start_budget_s
@@ -27,12 +28,24 @@ from hostler.domain.values import EngineId
 from hostler.services.guard import Guard
 from hostler.services.holds import Holds
 from hostler.services.lanes import Lane, Lanes
-from hostler.services.needs import Clock, Events, Links, MemoryReader, Models, PortTable, Programs
+from hostler.services.needs import (
+    Clock,
+    Events,
+    Links,
+    MemberGates,
+    MemoryReader,
+    Models,
+    PortTable,
+    Programs,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """Whether an engine of this host may start. `disabled` is why nothing may, None when it may (GATE-4)."""
+    """Whether an engine of this host may start. `disabled` is why nothing may, None when it may (GATE-4).
+
+    `members` asks the gates of a distributed engine's members, each on its own host (ENG-11).
+    """
 
     lanes: Lanes
     holds: Holds
@@ -44,6 +57,7 @@ class Gate:
     clock: Clock
     events: Events
     disabled: str | None = None
+    members: MemberGates | None = None
     guard: Guard = field(default_factory=Guard)
     deferred: dict[tuple[str, str], str] = field(default_factory=dict)
 
@@ -91,12 +105,21 @@ class Gate:
             return None
         return topology_problem(found.crossings, await self.links.probe(found.crossings or ()))
 
-    def decide(self, ask: Ask, topology: str | None = None) -> Allow:
-        """The whole gate, live; raises the refusal, and tells it. `topology` is what its links said now."""
+    async def member_refusal(self, lane: Lane, ask: Ask) -> Refusal | None:
+        """What the gate of one of its members says against the start of the whole, None when nothing is."""
+        if self.members is None or not lane.engine.members:
+            return None
+        return await self.members.refusal(lane.engine, self.proven(ask))
+
+    def decide(self, ask: Ask, topology: str | None = None, members: Refusal | None = None) -> Allow:
+        """The whole gate, live; raises the refusal, and tells it.
+
+        `topology` is what its links said now, `members` what the gates of its members did.
+        """
         ask = self.proven(ask)
         self.admit(ask)
         lane = self.lanes.get(ask.engine)
-        found = gate.decide(ask, self._whole(self._cheap(lane), ask.lease, topology))
+        found = gate.decide(ask, self._whole(self._cheap(lane), ask.lease, topology, members))
         if isinstance(found, Refusal):
             self.tell(ask, found)
             raise found
@@ -104,13 +127,21 @@ class Gate:
 
     def closing(self, engine: EngineId) -> Refusal | None:
         """Why a running engine takes no new request: its window is past its soft deadline (WIN-2)."""
-        held = self.guard.holding(ENGINE, engine)
+        lane = self.lanes.by_id.get(engine)
+        held = self.guard.holding(ENGINE, engine) if lane is None else self.holding(lane)
         return None if held is None else closing(engine, held, self.clock.now())
 
-    def explain(self, ask: Ask, topology: str | None = None) -> tuple[Check, ...]:
+    def holding(self, lane: Lane) -> Holding | None:
+        """The lease that has the engine; of a distributed one also what has its member that answers."""
+        held = self.guard.holding(ENGINE, lane.engine.id)
+        return self.holding(lane.server) if held is None and lane.server is not None else held
+
+    def explain(
+        self, ask: Ask, topology: str | None = None, members: Refusal | None = None
+    ) -> tuple[Check, ...]:
         """Every check with its result, live (GATE-2)."""
-        ask = self.proven(ask)
-        return gate.explain(ask, self._whole(self._cheap(self.lanes.get(ask.engine)), ask.lease, topology))
+        ask, cheap = self.proven(ask), self._cheap(self.lanes.get(ask.engine))
+        return explain(ask, self._whole(cheap, ask.lease, topology, members))
 
     def proven(self, ask: Ask) -> Ask:
         """The wish with the lease that its caller names, where it is theirs (LEASE-15)."""
@@ -141,7 +172,7 @@ class Gate:
             never=never_fits(need, fleet.host, pools) if need and pools is not None else None,
             suspended_by=lane.suspended_by,
             hold=self.holds.view(),
-            leased=self.guard.holding(ENGINE, engine.id),
+            leased=self.holding(lane),
             fence=self._fence(),
             now=self.clock.now(),
         )
@@ -169,7 +200,13 @@ class Gate:
             until=shown(fence.until, now) if readable else None,
         )
 
-    def _whole(self, cheap: Facts, lease: str | None, topology: str | None = None) -> Facts:
+    def _whole(
+        self,
+        cheap: Facts,
+        lease: str | None,
+        topology: str | None = None,
+        members: Refusal | None = None,
+    ) -> Facts:
         """The facts with those of the machine; what `lease` itself has is no other's to it."""
         lane = self.lanes.get(cheap.engine.id)
         need, pools = self.need(lane), self._pools()
@@ -188,6 +225,7 @@ class Gate:
             need=need,
             measuring=self._measuring(lane),
             eviction=plan,
+            members=members,
         )
         return replace(cheap, live=live)
 
@@ -199,7 +237,9 @@ class Gate:
             return {}
 
     def need(self, lane: Lane) -> Mapping[str, int] | None:
-        """What the engine needs, by pool; None when nobody knows (MEM-2)."""
+        """What it needs, by pool; None when nobody knows (MEM-2). A distributed one: only its members do."""
+        if lane.engine.members:
+            return frozen({})
         found = lane.engine.curation
         peak = frozen({HOST_POOL: found.peak}) if found is not None and found.peak is not None else None
         return effective_need(lane.engine.need, lane.peak, peak)
@@ -233,8 +273,11 @@ class Gate:
     def _port_holder(self, lane: Lane, plan: Eviction | eviction.Cannot) -> str | None:
         """Who else has the port: nobody when an engine of ours that must go first holds it.
 
-        Where there is no plan the planner's refusal says which engine is in the way, and why.
+        Where there is no plan the planner's refusal says which engine is in the way, and why. A distributed
+        engine listens nowhere itself.
         """
+        if lane.engine.members:
+            return None
         others = (it for it in self.lanes.by_id.values() if it is not lane and it.run is not None)
         sharing = {it.engine.id for it in others if it.launch.port == lane.launch.port}
         if sharing and (isinstance(plan, eviction.Cannot) or sharing & set(plan.stop)):
@@ -279,4 +322,5 @@ class Gate:
 
 def _counts(lane: Lane) -> bool:
     """Whether the planner has to do with it: what is gone, or is not ours to stop, makes no room (ENG-2)."""
-    return lane.launch.driver != DriverKind.EXTERNAL and (lane.state.up or lane.run is not None)
+    none_here = lane.launch.driver in (DriverKind.EXTERNAL, DriverKind.DISTRIBUTED)
+    return not none_here and (lane.state.up or lane.run is not None)

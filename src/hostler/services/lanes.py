@@ -81,7 +81,8 @@ class Lane:
     restart that the watchdog still owes it, not before `retry_at`. `unwanted` marks a start that somebody
     calls off, `cleared` a failure that somebody cleared, `unmeasured` a start whose need nobody knows.
     `pending` is how a reload wants it launched, once what runs now has ended; `removed` says that it is no
-    more in the config and is forgotten then (CONF-3).
+    more in the config and is forgotten then (CONF-3). `server` is the member that answers for a distributed
+    engine: what is under way in the whole is under way in that one too (ENG-11).
     """
 
     engine: Engine
@@ -117,6 +118,7 @@ class Lane:
     unmeasured: bool = False
     pending: Launch | None = None
     removed: bool = False
+    server: Lane | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -149,11 +151,15 @@ class Lane:
         """Count `request` as this engine's. Refuses `draining` unless the engine is ready."""
         if not self.ready:
             raise Draining(engine=self.engine.id, why=f"it is {self.state}", retry_after=1)
+        if self.server is not None:
+            self.server.enter(request)
         request.engine = self.engine.id
         self.requests.add(request)
 
     def leave(self, request: InFlight, elapsed: float) -> None:
         """The last byte of `request` went out: idle starts here (ENG-9)."""
+        if self.server is not None:
+            self.server.leave(request, elapsed)
         self.requests.discard(request)
         self.used = elapsed
         if not self.requests:
@@ -239,6 +245,14 @@ class Lanes:
                 changed.cancel()
                 timer.cancel()
         return True
+
+
+def coupled(lanes: Mapping[EngineId, Lane]) -> Mapping[EngineId, Lane]:
+    """The same lanes, each distributed engine joined to the member that answers for it."""
+    for lane in lanes.values():
+        if lane.engine.members:
+            lane.server = lanes.get(lane.engine.members[-1])
+    return lanes
 
 
 def heard(task: asyncio.Task[None]) -> None:

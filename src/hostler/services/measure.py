@@ -44,8 +44,10 @@ class Measure:
         """Note what is available just before the spawn.
 
         What an earlier start took stays its measure until this one is ready. While nobody knows what it
-        needs it is measured alone (MEM-2).
+        needs it is measured alone (MEM-2). Of a distributed engine each member is measured by itself.
         """
+        if lane.engine.members:
+            return
         self.baselines[lane.engine.id] = self._pools()
         self.peaks.pop(lane.engine.id, None)
         lane.taken = frozen({})

@@ -19,7 +19,7 @@ from hostler.domain.resource import Resource
 from hostler.domain.step import FoundEngine, FoundRoute, PointRoute, Step, StopEngine
 from hostler.domain.values import EngineId, HostName, RouteName, rfc3339
 from hostler.domain.window import Terms, mode_of
-from hostler.domain.window_plan import AFTER_S, shifts, sums, window_plan, window_resource
+from hostler.domain.window_plan import AFTER_S, by_members, shifts, sums, window_plan, window_resource
 from hostler.services.needs import Clock
 from hostler.services.operations import Operations
 from hostler.services.present import Present
@@ -48,14 +48,15 @@ class Modes:
         """Every mode with how the fleet differs from it now."""
         fleet = self.config.fleet
         seen = await self._seen()
-        found = nearest(fleet.modes, seen)
+        whole = {name: by_members(fleet, mode) for name, mode in fleet.modes.items()}
+        found = nearest(whole, seen)
         live = await self.store.read(lambda tx: tx.live())
         return ModesNow(
             at=rfc3339(self.clock.now()),
             present=found.mode if found is not None and found.size == 0 else None,
             nearest=None if found is None else found.mode,
             window=next((it.id for it in live if it.mode and it.state.holds), None),
-            modes=tuple(_view(mode, difference(mode, seen)) for mode in fleet.modes.values()),
+            modes=tuple(_view(mode, difference(whole[mode.name], seen)) for mode in fleet.modes.values()),
         )
 
     async def plan(self, name: str) -> ModePlan:

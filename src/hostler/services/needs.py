@@ -8,7 +8,10 @@ from typing import Protocol
 
 from hostler.domain.curation import Crossing, LinkSeen
 from hostler.domain.engine import ExitReport, Launch, Probe, Restore, Run, StopReport
+from hostler.domain.errors import Refusal
 from hostler.domain.events import Event, Recorded
+from hostler.domain.fleet import Engine
+from hostler.domain.gate import Ask
 from hostler.domain.hold import HoldView
 from hostler.domain.memory import Pools
 from hostler.domain.moment import Moment
@@ -107,6 +110,14 @@ class Driver(Protocol):
 
         Refuses `engine_failed` when that cannot be done.
         """
+        ...
+
+
+class MemberGates(Protocol):
+    """The gates of the members of a distributed engine, each on its own host (ENG-11)."""
+
+    async def refusal(self, engine: Engine, ask: Ask) -> Refusal | None:
+        """The first refusal that a member would meet now, None when all may start. Starts nothing."""
         ...
 
 

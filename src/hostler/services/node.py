@@ -32,6 +32,7 @@ from hostler.domain.step import (
     UndoWebhook,
     VerifyRestore,
 )
+from hostler.domain.window import HostReport
 from hostler.services.guard_files import GuardFiles
 from hostler.services.lanes import heard
 from hostler.services.lease_processes import LeaseProcesses
@@ -44,6 +45,7 @@ from hostler.services.node_routes import NodeRoutes
 from hostler.services.node_windows import NodeWindows
 from hostler.services.receipts import Receipts, same
 from hostler.services.schedule_needs import NodeMemory
+from hostler.services.window_strikes import WindowStrikes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,7 @@ class LocalNode:
     commands: NodeCommands
     deadman: NodeDeadman
     windows: NodeWindows
+    strikes: WindowStrikes
     receipts: Receipts
     processes: LeaseProcesses
     files: GuardFiles
@@ -79,6 +82,7 @@ class LocalNode:
             case ArmDeadman() as step:
                 self.deadman.preflight(step)
             case (CheckMemory() | VerifyRestore()) as step:
+                self.hold.lasts()
                 await self.windows.preflight(step)
             case RemoveHold() | UndoCommand() | CallWebhook() | UndoWebhook() | DisarmDeadman():
                 return
@@ -135,7 +139,7 @@ class LocalNode:
             case CheckMemory() as step:
                 return self.windows.seen(step)
             case VerifyRestore() as step:
-                return self.windows.still(operation, step)
+                return await self.windows.still(operation, step)
             case step:
                 return await self.engines.verify(operation, step)
 
@@ -168,7 +172,14 @@ class LocalNode:
         await self.processes.register(lease, pid, start_ticks)
 
     async def upkeep(self) -> None:
-        """What this host does for its leases, again and again: the hold record keeps its end (HOLD-11)."""
+        """What this host does for its leases, again and again: the hold record keeps its end (HOLD-11).
+
+        A window that its deadman put back, verified, holds nothing here any more (LEASE-14).
+        """
+        held = self.files.guard.posts.held
+        over = {it.window for it in self.deadman.reports() if it.verified}
+        if any(it.lease in over for it in held.values()):
+            await self.files.adopt({thing: it for thing, it in held.items() if it.lease not in over})
         holding = self.files.guard.holding(HOLD, self.host)
         if holding is not None:
             await self.hold.keep(holding)
@@ -176,9 +187,20 @@ class LocalNode:
     async def memory(self) -> NodeMemory:
         """See `Node.memory`."""
         held, boot = self.files.guard.posts.held, self.clock.moment().boot
+        windows = {it.lease for it in held.values() if it.mode}
         told = await self.receipts.remembered(held)
         gone = {it.lease for it in held.values() if it.boot not in ("", boot)}
-        return replace(told, rebooted=tuple(sorted(gone)), reports=self.deadman.reports())
+        return replace(
+            told,
+            rebooted=tuple(sorted(gone)),
+            reports=self.deadman.reports(),
+            restoring=await asyncio.to_thread(self.deadman.restoring),
+            strikes=await self.strikes.told(windows),
+        )
+
+    async def report(self, window: str) -> HostReport:
+        """See `Node.report`. One that cannot be read says so."""
+        return await asyncio.to_thread(self.windows.report, window)
 
     # ------------------------------------------------------------ one operation
 

@@ -37,6 +37,7 @@ from hostler.services.receipts import is_undo
 BEAT_S: Final = 5.0
 """How often a restore of the daemon's own says that it goes on: one that hangs is taken over at the cap."""
 LOOK_S: Final = 0.2
+LOST: Final = "the daemon that began this died on the way"
 SECOND_S: Final = 5.0
 """So long after the cap the deadman acts: a daemon that lives ends its window at the cap, in order."""
 
@@ -134,8 +135,9 @@ class NodeDeadman:
     async def step(self, operation: Operation) -> AsyncIterator[None]:
         """Around each operation of a lease: the phase is written before it, and one restore runs (WIN-7).
 
-        Refuses `already_restored` where the deadman restores or has done so, `store_full` where the phase
-        cannot be written. For a lease that is no window it is nothing.
+        Refuses `already_restored` where the deadman restores or has done so, or will, because the daemon died
+        midway (nothing goes on then), `store_full` where the phase cannot be written. For a lease that is no
+        window it is nothing.
         """
         own = await asyncio.to_thread(self.deadmen.state, operation.lease)
         if own is None or own.over or isinstance(operation.step, ArmDeadman):
@@ -143,12 +145,15 @@ class NodeDeadman:
             return
         undo = is_undo(operation.id)
         if own.report is not None and undo:
-            # What it did is seen as it is; what it could not do, or may not, is left to this daemon.
+            # What it did is seen as it is, its engines known; what it could not do is left to this daemon.
+            await self._take_up(own, own.report)
             yield
             return
         if own.restoring or own.report is not None:
             raise self._already(own)
         if not undo:
+            if own.phase == "opening" and not own.ours:
+                raise self._already(own)
             await self._note(own.window, "opening")
             yield
             return
@@ -188,7 +193,7 @@ class NodeDeadman:
             raise _full(window, error) from error
 
     def _already(self, own: DeadmanState) -> AlreadyRestored:
-        state = "it is at it" if own.report is None else "it has done so"
+        state = "it has done so" if own.report else "it is at it" if own.restoring else LOST
         return AlreadyRestored(lease=own.window, host=self.host, state=state)
 
     # ------------------------------------------------------------ again and again
@@ -265,6 +270,10 @@ class NodeDeadman:
         """The receipts of restores by deadmen whose windows are not over, their engines known (NODE-4)."""
         return tuple(self.taken_up.values())
 
+    def restoring(self) -> tuple[str, ...]:
+        """The windows that deadmen of this host are putting back now. Looks at files."""
+        return tuple(it.window for it in self.deadmen.windows() if it.restoring and not it.over)
+
     async def _take_up(self, own: DeadmanState, report: DeadmanReport) -> None:
         """Know of the engines as the deadman left them; then the schedule is told."""
         if self.taken_up.get(own.window) == report:
@@ -278,8 +287,13 @@ class NodeDeadman:
         self.taken_up[own.window] = report
 
     async def _let_run(self, own: DeadmanState) -> None:
-        """Take the lease's suspensions off the engines that the deadman brings back."""
-        for lane in self._lanes(own.start):
+        """Take the lease's drains and suspensions off: the deadman brings back what it took down.
+
+        Off all engines: with a head that stays away nobody else would (WIN-11).
+        """
+        for lane in self.engines.lanes.by_id.values():
+            if own.window in lane.drains:
+                self.engines.stopping.undrain(lane, by=own.window, actor=f"deadman:{own.window}")
             try:
                 self.engines.suspensions.recall(lane)
                 await self.engines.suspensions.remove(lane, f"deadman:{own.window}", owner=own.window)

@@ -58,7 +58,10 @@ class NodeDoor:
 
     async def operate(self, call: wire.OperationCall) -> wire.OperationAnswer:
         """Preflight, observe, perform or verify one operation. Refuses what the node refuses."""
-        self._heard(call.api)
+        self._spoken(call.api)
+        if not call.operation.step.get("of"):
+            # A neighbour that starts a distributed engine is no head: of that one nothing was heard (NODE-4).
+            self.own.hear()
         operation = await self._operation(call.operation)
         match call.do:
             case "preflight":
@@ -159,11 +162,22 @@ class NodeDoor:
             ),
             rebooted=found.rebooted,
             reports=found.reports,
+            restoring=found.restoring,
+            strikes=found.strikes,
         )
 
-    def _heard(self, theirs: int) -> None:
-        wire.spoken(self.node.host, self.api, "the head", theirs)
+    async def report(self, window: str) -> wire.ReportAnswer:
+        """What this host wrote down of a window's restore (WIN-4)."""
         self.own.hear()
+        found = await self.node.report(window)
+        return wire.ReportAnswer(api=self.api, engines=found.engines, wrong=found.wrong)
+
+    def _heard(self, theirs: int) -> None:
+        self._spoken(theirs)
+        self.own.hear()
+
+    def _spoken(self, theirs: int) -> None:
+        wire.spoken(self.node.host, self.api, "the head", theirs)
 
 
 def _remembered(it: Remembered) -> wire.RememberedView:

@@ -37,7 +37,10 @@ _UP = (State.READY, State.DRAINING)
 
 
 def requester_of(operation: Operation) -> Requester:
-    """Who a step of a lease is, for the log."""
+    """Who a step of a lease is, for the log; of a member the distributed engine that it is of."""
+    of = _of(operation)
+    if of:
+        return Requester(client=f"distributed/{of}"[:40])
     return Requester(client=f"lease/{operation.lease}"[:40], lease=operation.lease)
 
 
@@ -52,13 +55,17 @@ class NodeEngines:
         """Whether it could be done now, as far as can be told before anything is changed.
 
         Refuses `engine_not_found`, `not_launchable`, `orchestration_disabled`; for a start what the gate
-        would say without a look at the machine: what is stopped before gives memory back.
+        would say without a look at the machine: what is stopped before gives memory back. Before the start of
+        a distributed engine nothing is stopped: all that the gate of its member says is told.
         """
         lane = self._ours(step)
-        if isinstance(step, StartEngine) and not lane.ready:
-            refusal = self.engines.gate.peek(self._ask(operation, lane, step.override))
-            if refusal is not None:
-                raise refusal
+        if not isinstance(step, StartEngine) or lane.ready:
+            return
+        ask, gate = self._ask(operation, lane, step), self.engines.gate
+        await gate.survey(lane)
+        refusal = gate.probe(ask) if step.of else gate.peek(ask)
+        if refusal is not None:
+            raise refusal
 
     async def observe(self, operation: Operation, step: EngineWork) -> FoundEngine:
         """The engine as it is; one that an earlier daemon left is looked at first (ENG-7)."""
@@ -87,8 +94,8 @@ class NodeEngines:
                 if _stays_down(operation):
                     await self.engines.revivals.keep_off(lane, operation.lease)
                 await self._stop(operation, lane, memory_back=memory_back)
-            case StartEngine(override=override):
-                await self._start(operation, lane, override)
+            case StartEngine():
+                await self._start(operation, lane, step)
             case ResumeEngine(start=start):
                 await self._resume(operation, lane, start=start)
             case EndDrain():
@@ -153,9 +160,8 @@ class NodeEngines:
 
     async def _go_down(self, operation: Operation, lane: Lane, *, memory_back: bool) -> None:
         try:
-            await self.engines.stopping.stop(
-                lane, actor=_actor(operation), why=f"for the lease {operation.lease}"
-            )
+            whose = _of(operation) or f"the lease {operation.lease}"
+            await self.engines.stopping.stop(lane, actor=_actor(operation), why=f"for {whose}")
         except MemoryResidue:
             # Without `memory_back` it is told as an event and kept in the status, and the step goes on.
             if memory_back:
@@ -167,14 +173,24 @@ class NodeEngines:
 
     # ------------------------------------------------------------ up
 
-    async def _start(self, operation: Operation, lane: Lane, override: str = "") -> None:
-        """Through the gate like every start, then seen to serve as itself (GATE-3, LEASE-13)."""
+    async def _start(self, operation: Operation, lane: Lane, step: StartEngine | None = None) -> None:
+        """Through the gate like every start, then seen to serve as itself (GATE-3, LEASE-13).
+
+        A member of a distributed engine is ready when it is: what is proven is the whole.
+        """
         if lane.state is State.FAILED:
             lane.cleared = True
-        await self.engines.starting.ensure_ready(
-            lane, self._ask(operation, lane, override), wait_s=operation.deadline_s
-        )
-        await self.proving.prove(lane)
+        ask = self._ask(operation, lane, step)
+        await self.engines.starting.ensure_ready(lane, ask, wait_s=operation.deadline_s)
+        if step is None or not step.of:
+            await self.proving.prove(lane)
+            await self._whole(lane)
+
+    async def _whole(self, lane: Lane) -> None:
+        """Once a window has started the last of its members the whole is up: a route may lead there."""
+        whole = self.engines.lanes.by_id.get(lane.engine.of) if lane.engine.of is not None else None
+        if whole is not None and whole.server is lane and whole.at_rest:
+            await self.engines.adopt(whole)
 
     async def _resume(self, operation: Operation, lane: Lane, *, start: bool) -> None:
         """Take away the lease's own suspension only; what somebody else suspended stays so (R29, NODE-5)."""
@@ -192,13 +208,16 @@ class NodeEngines:
             return math.inf
         return max(0.0, (end - self.engines.clock.now()).total_seconds())
 
-    def _ask(self, operation: Operation, lane: Lane, override: str = "") -> Ask:
+    def _ask(self, operation: Operation, lane: Lane, step: StartEngine | None = None) -> Ask:
+        override = ServingClass(step.override) if step is not None and step.override else None
+        whole = step is not None and bool(step.of)
         return Ask(
             engine=EngineId(lane.engine.id),
-            cause=Cause.STEP,
+            cause=Cause(step.cause) if step is not None and step.cause else Cause.STEP,
             requester=requester_of(operation),
-            override=ServingClass(override) if override else None,
-            lease=operation.lease,
+            override=override,
+            lease=(step.lease or None) if step is not None and whole else operation.lease,
+            of=EngineId(step.of) if step is not None and whole else None,
         )
 
     def _ours(self, step: EngineWork) -> Lane:
@@ -235,8 +254,15 @@ def _stays_down(operation: Operation) -> bool:
     return operation.found is not None
 
 
+def _of(operation: Operation) -> str:
+    """The distributed engine of which a member is started or stopped; empty for a lease's own step."""
+    step = operation.step
+    return step.of if isinstance(step, StartEngine | StopEngine) else ""
+
+
 def _actor(operation: Operation) -> str:
-    return f"lease:{operation.lease}"
+    of = _of(operation)
+    return f"distributed:{of}" if of else f"lease:{operation.lease}"
 
 
 def _not_drained(lane: Lane, lease: str) -> str | None:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from hostler.domain import hold
-from hostler.domain.errors import BoxReserved, HoldTaken, InvalidRequest, Refusal
+from hostler.domain.errors import BoxReserved, HoldPathUnusable, HoldTaken, InvalidRequest, Refusal
 from hostler.domain.events import Event
 from hostler.domain.fleet import frozen
 from hostler.domain.hold import HoldState, HoldView, parse_instant
@@ -55,6 +55,12 @@ class NodeHold:
         view = self.holds.view()
         if view.held and not is_of(view, operation.lease):
             raise self._reserved(operation, view)
+
+    def lasts(self) -> None:
+        """Refuse `hold_path_unusable` where a window's hold could go with a login (HOLD-2)."""
+        why = self.writer.short_lived()
+        if why is not None:
+            raise HoldPathUnusable(path=self.holds.view().path, why=why.removesuffix("."))
 
     async def write(self, operation: Operation, step: HoldHost) -> None:
         """Hold the host in the lease's name. Refuses `box_reserved`, and what the file refuses."""

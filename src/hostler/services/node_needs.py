@@ -39,6 +39,10 @@ class Records(Protocol):
 class HoldKeeper(Protocol):
     """Writes this host's hold record for leases (HOLD-11)."""
 
+    def short_lived(self) -> str | None:
+        """Why the file may go before its lease does, a sentence; None where it stays (HOLD-2)."""
+        ...
+
     def write_for_lease(self, wanted: LeaseHold) -> None:
         """Put the lease's record in place; again for the same lease replaces its own.
 

@@ -29,14 +29,15 @@ from hostler.domain.mode import Mode, ToolCommand
 from hostler.domain.plan import text
 from hostler.domain.step import CheckMemory, Operation, VerifyRestore
 from hostler.domain.values import EngineId, HostName, format_size, gib, shorten
-from hostler.domain.window import Back, unusual
-from hostler.domain.window_plan import budget_s, members
+from hostler.domain.window import Back, HostReport, unusual
+from hostler.domain.window_plan import budget_s, members, script_host
 from hostler.services.engines import Engines
 from hostler.services.lanes import Lane
 from hostler.services.needs import Clock, Events, MemoryReader, PortTable, StateFiles
 from hostler.services.node_commands import script_environment
 from hostler.services.node_needs import Commands
 from hostler.services.proving import Proving
+from hostler.services.window_files import Before, back_of, before_of
 from hostler.wire.values import to_json
 
 LOOK_S: Final = 0.25
@@ -71,14 +72,15 @@ class NodeWindows:
             self._residue(step)
             return
         mode = self._mode(step)
-        tool = () if mode.tool is None else (mode.tool.open, mode.tool.close, mode.tool.status)
+        mine = mode.tool if script_host(self.engines.lanes.config.fleet, mode) == step.host else None
+        tool = () if mine is None else (mine.open, mine.close, mine.status)
         for argv in (*(it.argv for it in mode.verify if it.host == step.host), *(it.argv for it in tool)):
             if not self.commands.exists(argv[0]):
                 raise NotFound(what="command", name=shorten(argv[0], 256))
         for lane in self.engines.lanes.by_id.values():
             self._known(lane)
-        if mode.tool is not None:
-            await self._answers(step, mode.tool.status)
+        if mine is not None:
+            await self._answers(step, mine.status)
 
     def _known(self, lane: Lane) -> None:
         """Whoever listens where an engine of ours would, and is none of ours, cannot be evicted (WIN-8)."""
@@ -181,47 +183,57 @@ class NodeWindows:
     # ------------------------------------------------------------ the restore
 
     async def note(self, operation: Operation, step: VerifyRestore) -> None:
-        """Write down which standing engines serve now, and what they took: that is to be so again (WIN-4)."""
-        up = {it.engine.id: dict(it.taken) for it in self._standing(self._mode(step)) if it.ready}
-        await self._save(f"windows/{operation.lease}/before", {"up": up})
+        """Write down which standing engines serve now, and what they took: that is to be so again (WIN-4).
+
+        With it what is to be verified: the config may say something else by then (F26).
+        """
+        mode = self._mode(step)
+        lanes = self._standing(mode)
+        before = Before(
+            up={it.engine.id: dict(it.taken) for it in lanes if it.ready},
+            standing=tuple(it.engine.id for it in lanes),
+            checks=tuple((it.argv, it.timeout_s) for it in mode.verify if it.host == step.host),
+            tool=mode.tool is not None,
+        )
+        await self._save(f"windows/{operation.lease}/before", before.row())
 
     async def verify(self, operation: Operation, step: VerifyRestore) -> None:
         """See that what was up is up as itself, and that every command ends with exit 0 (WIN-4).
 
         Refuses `step_failed` with the first that does not. The report is written down in either case.
         """
-        mode, before = self._mode(step), await self._before(operation, step)
-        rows = [await self._back(mode, lane, before) for lane in self._standing(mode)]
-        wrong = [f"{row.engine}: {row.why}" for row in rows if row.engine in before and row.why]
-        wrong += [
-            why
-            for it in mode.verify
-            if it.host == step.host and (why := await self._ran(it.argv, it.timeout_s))
-        ]
+        before = await self._before(operation, step)
+        rows = [await self._back(before, lane) for lane in self._lanes(before)]
+        wrong = [f"{row.engine}: {row.why}" for row in rows if row.engine in before.up and row.why]
+        wrong += [why for argv, timeout_s in before.checks if (why := await self._ran(argv, timeout_s))]
         await self._report(operation, step, rows, wrong)
         if wrong:
             raise StepFailed(step=text(step), why="; ".join(wrong))
 
-    def still(self, operation: Operation, step: VerifyRestore) -> str | None:
-        """None when the standing engines that came back serve still; the commands were run already."""
+    async def still(self, operation: Operation, step: VerifyRestore) -> str | None:
+        """None when the engines that came back serve still; the commands were run already."""
         if operation.found is not None:
             return None
+        before = await self._before(operation, step)
         down = [
-            it.engine.id for it in self._standing(self._mode(step)) if it.owed or it.state is State.FAILED
+            it.engine.id
+            for it in self._lanes(before)
+            if it.engine.id in before.up and (it.owed or it.state is State.FAILED)
         ]
         return f"{', '.join(down)} went down again" if down else None
 
-    async def _back(self, mode: Mode, lane: Lane, before: Mapping[str, Mapping[str, int]]) -> Back:
+    async def _back(self, before: Before, lane: Lane) -> Back:
         """One engine as it is now. One that a person suspended meanwhile is left so: that is their wish."""
         engine = lane.engine
         if any(map(personal, lane.suspended_by)):
             return self._row(lane, verified=False, why="")
-        if mode.tool is not None and engine.id in before:
+        if before.tool and engine.id in before.up:
             deadline = self.clock.elapsed() + budget_s(engine)
             await self.engines.lanes.until(lane, deadline, lambda it: it.ready)
         seen = await self.proving.look(lane)
-        usual = before.get(engine.id, {})
-        why = seen or unusual(usual, lane.taken) or ""
+        why = seen or unusual(before.up.get(engine.id, {}), lane.taken) or ""
+        if why and engine.id not in before.up:
+            why = f"{why}, and it was not up when the window opened"
         return self._row(lane, verified=not why, why=why)
 
     def _row(self, lane: Lane, *, verified: bool, why: str) -> Back:
@@ -248,13 +260,18 @@ class NodeWindows:
         return f"{name} {how}: {shorten(ran.last.strip(), 300)}".removesuffix(": ")
 
     def _standing(self, mode: Mode) -> tuple[Lane, ...]:
-        """The engines of this host that the window took down and brings back."""
+        """The engines of this host that the window takes down and brings back."""
         fleet = self.engines.lanes.config.fleet
         here = HostName(fleet.here)
         usual = next((it for it in fleet.modes.values() if it.standing), None)
         back = () if usual is None else members(fleet, usual, here)
         stays = members(fleet, mode, here)
         found = (self.engines.lanes.by_id.get(EngineId(it)) for it in back if it not in stays)
+        return tuple(it for it in found if it is not None)
+
+    def _lanes(self, before: Before) -> tuple[Lane, ...]:
+        """Those of them that the config still has."""
+        found = (self.engines.lanes.by_id.get(EngineId(name)) for name in before.standing)
         return tuple(it for it in found if it is not None)
 
     def _mode(self, step: VerifyRestore) -> Mode:
@@ -265,23 +282,49 @@ class NodeWindows:
 
     # ------------------------------------------------------------ what is kept
 
-    async def _before(self, operation: Operation, step: VerifyRestore) -> Mapping[str, Mapping[str, int]]:
-        """What was up when the window opened; where that cannot be read every standing engine is to be up."""
+    def report(self, window: str) -> HostReport:
+        """What this host wrote down of its restore (WIN-4): its daemon, who looks last, else its deadman."""
+        try:
+            found = (
+                self.files.load(f"windows/{window}/verified")
+                or self.files.load(f"windows/{window}/report")
+                or {}
+            )
+        except ValueError as error:
+            return HostReport(wrong=(f"the report cannot be read: {error}",))
+        rows, wrong = found.get("engines"), found.get("wrong", found.get("failing"))
+        here = str(self.engines.lanes.config.fleet.here)
+        return HostReport(
+            engines=tuple(back_of(row, here) for row in rows if isinstance(row, Mapping) and "up" in row)
+            if isinstance(rows, list)
+            else (),
+            wrong=tuple(map(str, wrong)) if isinstance(wrong, list) else (),
+        )
+
+    async def _before(self, operation: Operation, step: VerifyRestore) -> Before:
+        """How it was when the window opened; where that cannot be read every standing engine is to be up."""
         try:
             found = await asyncio.to_thread(self.files.load, f"windows/{operation.lease}/before")
         except ValueError:
             found = None
-        up = (found or {}).get("up")
-        if not isinstance(up, Mapping):
-            return {it.engine.id: {} for it in self._standing(self._mode(step))}
-        return {str(name): _sizes(sizes) for name, sizes in up.items()}
+        before = before_of(found)
+        if before is not None:
+            return before
+        mode = self._mode(step)
+        names = tuple(it.engine.id for it in self._standing(mode))
+        return Before(
+            up={name: {} for name in names},
+            standing=names,
+            checks=tuple((it.argv, it.timeout_s) for it in mode.verify if it.host == step.host),
+            tool=mode.tool is not None,
+        )
 
     async def _report(
         self, operation: Operation, step: VerifyRestore, rows: list[Back], wrong: list[str]
     ) -> None:
         told = [to_json(row) for row in rows]
         facts = {"host": step.host, "mode": step.mode, "engines": told, "wrong": wrong}
-        await self._save(f"windows/{operation.lease}/report", facts)
+        await self._save(f"windows/{operation.lease}/verified", facts)
         self.events.emit(
             Event(
                 type="window_restored",
@@ -298,9 +341,3 @@ class NodeWindows:
             await asyncio.to_thread(self.files.save, name, value)
         except OSError as error:
             raise StoreFull(file=f"{name}.json", why=error.strerror or str(error)) from error
-
-
-def _sizes(found: object) -> Mapping[str, int]:
-    if not isinstance(found, Mapping):
-        return {}
-    return {str(pool): size for pool, size in found.items() if isinstance(size, int)}

@@ -20,6 +20,7 @@ from hostler.wire.nodes import (
     OperationCall,
     ProcessCall,
     ReceiptAnswer,
+    ReportAnswer,
 )
 
 
@@ -56,6 +57,10 @@ class NodeApi(Protocol):
 
     async def memory(self) -> MemoryAnswer:
         """What this node knows of the schedule (LEASE-8)."""
+        ...
+
+    async def report(self, window: str) -> ReportAnswer:
+        """What this host wrote down of a window's restore (WIN-4)."""
         ...
 
 

@@ -94,7 +94,7 @@ class Operations:
 
     async def do(self, operation: Operation) -> str:
         """Do it and see it hold; a note when an answer was lost, else empty. Refuses `step_failed`."""
-        work, note = operation.step, ""
+        work, note, told = operation.step, "", ""
         try:
             await self._node(work).perform(operation)
         except NodeUnreachable as lost:
@@ -102,12 +102,13 @@ class Operations:
             note = f"{OBSERVED}: {_said(lost)}"
         except AlreadyRestored as restored:
             # The node was quicker, while it could not hear us (F16).
-            note = f"{OBSERVED}: {_said(restored)}"
+            told = _said(restored)
+            note = f"{OBSERVED}: {told}"
         except Exception as error:
             raise self._failed(work, error) from error
         seen = await self.look(operation)
         if seen is not None:
-            raise StepFailed(step=text(work), why=f"wanted {aim(work)}, seen {_cut(seen)}")
+            raise StepFailed(step=text(work), why=told or f"wanted {aim(work)}, seen {_cut(seen)}")
         return note
 
     async def look(self, operation: Operation) -> str | None:

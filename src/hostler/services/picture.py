@@ -89,11 +89,21 @@ class AffordanceView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemberStatus:
+    """A member of a distributed engine, as this daemon saw it last; `unreachable` where it could not be."""
+
+    id: str
+    host: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineStatus:
     """One engine of this host.
 
     `config`: `current`; `changed`, which its next start takes up; or `removed`, known until it has ended.
     `entry` is the catalog's, as ID#VARIANT; `proven` says whether that variant is, None without one (CAT-7).
+    `members` are those of a distributed engine, in the order of their start; `of` is the one that it is of.
     """
 
     id: str
@@ -125,6 +135,8 @@ class EngineStatus:
     uncurated: bool = False
     proven: bool | None = None
     affordance: AffordanceView | None = None
+    members: tuple[MemberStatus, ...] = ()
+    of: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

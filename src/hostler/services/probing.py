@@ -13,7 +13,6 @@ from typing import Final
 from hostler.domain.engine import BecameReady, Failed, Found, Readiness, Run, State, Stopped, judge
 from hostler.domain.errors import Refusal
 from hostler.domain.fleet import DriverKind, frozen
-from hostler.domain.holding import ENGINE
 from hostler.domain.start_policy import after_failure
 from hostler.domain.values import EngineId
 from hostler.domain.watchdog import PROBE_EVERY_S, Progress, observe, progress
@@ -126,7 +125,8 @@ class Probing:
     async def failed(self, lane: Lane, run: Run | None, why: str, *, ended: bool = False) -> None:
         """That run failed: end what is left of it, and owe it a restart through the gate (ENG-8).
 
-        One that fails again soon after is owed as many as a start has tries, then left failed (ENG-3). Where
+        One that fails again soon after is owed as many as a start has tries, then left failed (ENG-3). A
+        distributed engine and its members are owed none: that is left to whoever may start it (ENG-11). Where
         nothing is ours to stop it is only marked (GATE-4), and a leased one that still lives is touched when
         the lease is over (LEASE-15). What is being stopped, or gone, did not fail. `ended`: by itself, so
         that its memory is back already, and none is waited for.
@@ -142,13 +142,15 @@ class Probing:
         self.engines.lanes.move(lane, Failed(engine=lane.engine.id, at=at, why=why), actor=WATCHDOG)
         if self.engines.gate.orchestration_off() is not None:
             return
-        delay = after_failure(lane.crashes)
+        delay = after_failure(lane.crashes) if _restarts(lane) else None
         lane.owed, lane.retry_at = delay is not None, now + (delay or 0.0)
         if ended:
             lane.taken = frozen({})
-        elif self.engines.gate.guard.holding(ENGINE, lane.engine.id) is not None:
+        elif self.engines.gate.holding(lane) is not None:
             return
         often = f"{why}; it failed {lane.crashes} times soon after its start" if delay is None else None
+        if not _restarts(lane):
+            often = why
         try:
             await self.engines.stopping.stop(lane, actor=WATCHDOG, why=why, failed=often)
         except Refusal:
@@ -190,6 +192,11 @@ class Probing:
         if busy and lane.ready:
             lane.used = max(lane.used, self.clock.elapsed())
         lane.activity = seen
+
+
+def _restarts(lane: Lane) -> bool:
+    """Whether the watchdog may bring it back: no member starts alone, and no whole is of a class for it."""
+    return not lane.engine.members and lane.engine.of is None
 
 
 def _may_be_up(lane: Lane) -> bool:

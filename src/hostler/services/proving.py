@@ -63,7 +63,12 @@ class Proving:
         return f"{verdict.value.replace('_', ' ')}: {probe.detail}"
 
     async def _work(self, lane: Lane) -> str | None:
-        """One token, or one embedding; of other tasks health alone is seen."""
+        """One token, or one embedding; of other tasks health alone is seen.
+
+        A worker of a distributed engine speaks no HTTP: its health is a port, and the whole does the work.
+        """
+        if lane.engine.of is not None and lane.launch.health in ("tcp", "none"):
+            return None
         match lane.engine.task:
             case Task.CHAT:
                 return await self.work.chat(lane.launch, lane.engine.key)

@@ -25,6 +25,8 @@ from hostler.wire.steps import found_from_json, plain, step_from_json
 from hostler.wire.told import refusal_from
 
 FENCES: Final = "fences"
+WHOLE: Final = "engine "
+"""What begins the cover of a distributed engine's operations: its numbers are no schedule's (ENG-11)."""
 KEPT: Final = timedelta(days=7)
 MOST: Final = 1000
 
@@ -122,7 +124,8 @@ class Receipts:
         """What the receipts say of the leases that hold something here, and the highest number accepted."""
         async with self.lock:
             await self._recall()
-        highest = max(self.known.values(), key=lambda it: it.order, default=None)
+        numbers = (it for name, it in self.known.items() if not name.startswith(WHOLE))
+        highest = max(numbers, key=lambda it: it.order, default=None)
         leases = {it.lease: it for it in held.values()}
         rows = await asyncio.to_thread(self._rows, frozenset(leases))
         found = [self._lease(holding, rows.get(id_, [])) for id_, holding in sorted(leases.items())]

@@ -23,7 +23,7 @@ from hostler.services.browser_guard import BrowserGuard, origins
 from hostler.services.errands import Errands
 from hostler.services.guard import Guard
 from hostler.services.keys import Keyring
-from hostler.services.lanes import Lane, Lanes
+from hostler.services.lanes import Lane, Lanes, coupled
 from hostler.services.needs import Clock, Events
 from hostler.services.present import Present
 from hostler.services.routes import Routes
@@ -180,7 +180,7 @@ class Reload:
                 lane.removed, lane.owed = True, False
                 lane.engine = replace(lane.engine, enabled=False, resident=False)
                 lanes[name] = lane
-        return frozen(lanes)
+        return coupled(frozen(lanes))
 
     def _new(self, engine: Engine, launch: Launch) -> Lane:
         now = self.clock.elapsed()

@@ -18,6 +18,7 @@ from hostler.domain.job import Job, JobId, Point
 from hostler.domain.journal import Entry, EntryState
 from hostler.domain.lease import Lease, LeaseId
 from hostler.domain.step import FenceNumber, Found, Operation
+from hostler.domain.window import HostReport, WindowStrike
 
 T = TypeVar("T")
 
@@ -64,7 +65,8 @@ class NodeMemory:
 
     `restored` are those that it put back by itself; `rebooted` those that it was told of before its
     machine's last restart: their hold and engines went with it (F20). `reports` are its receipts of restores
-    that deadmen did, of windows that are not over yet (NODE-4).
+    that deadmen did, of windows that are not over yet (NODE-4); `restoring` are windows that its deadmen are
+    putting back now. `strikes` are what its guard saw against windows that are not over (WIN-6).
     """
 
     highest: FenceNumber | None = None
@@ -72,6 +74,8 @@ class NodeMemory:
     restored: tuple[PutBack, ...] = ()
     rebooted: tuple[str, ...] = ()
     reports: tuple[DeadmanReport, ...] = ()
+    restoring: tuple[str, ...] = ()
+    strikes: tuple[WindowStrike, ...] = ()
 
 
 class Tx(Protocol):
@@ -259,6 +263,13 @@ class Node(Protocol):
 
     async def memory(self) -> NodeMemory:
         """What this node knows of the schedule by its receipts (LEASE-8). Refuses `node_unreachable`."""
+        ...
+
+    async def report(self, window: str) -> HostReport:
+        """What it wrote down of a window's restore; nothing before that was tried (WIN-4).
+
+        Refuses `node_unreachable`.
+        """
         ...
 
     async def raise_fence(self, fence: Fence | None) -> None:

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Final
 
+from hostler.domain.distributed import whole_budget_s
 from hostler.domain.engine import Cleared, State
 from hostler.domain.errors import MIN_RETRY_S, Draining, EngineFailed, Loading
 from hostler.domain.events import Event
@@ -134,6 +136,8 @@ class Starting:
 
     def budget_s(self, lane: Lane) -> float:
         """Seconds that this engine's start may take (ENG-5)."""
+        if lane.engine.members:
+            return whole_budget_s(self.lanes.config.fleet, lane.engine)
         sizes = (self.models.size(name) for name in lane.engine.files)
         return start_budget_s(lane.engine, sum(size or 0 for size in sizes))
 
@@ -202,7 +206,8 @@ class Starting:
             if pause > 0:
                 await self.clock.sleep(pause)
                 continue
-            async with self.placement:
+            # The whole of a distributed engine loads nothing itself: its members take their turns (0006).
+            async with nullcontext() if lane.engine.members else self.placement:
                 allow = await self._try(lane, ask, since)
             if allow is None:
                 return
@@ -221,7 +226,8 @@ class Starting:
                 if lane.run is not None or lane.state not in (State.STOPPED, State.FAILED):
                     continue
             await self.gate.survey(lane)
-            allow = self.gate.decide(ask, await self.gate.topology(lane))
+            topology, members = await self.gate.topology(lane), await self.gate.member_refusal(lane, ask)
+            allow = self.gate.decide(ask, topology, members)
             if self._keeps_waiting(allow, self._patience_ends(lane, since)):
                 return allow
             if allow.stop:

@@ -6,9 +6,11 @@ what this daemon knows at the moment (API-2).
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from hostler.domain.distributed import Sight, members_of
 from hostler.domain.engine import State
 from hostler.domain.fleet import (
     HOST_POOL,
@@ -23,7 +25,7 @@ from hostler.domain.fleet import (
     UpstreamTarget,
 )
 from hostler.domain.hold import HoldView, seconds_left
-from hostler.domain.holding import ENGINE, Holding
+from hostler.domain.holding import Holding
 from hostler.domain.memory import Reading, floor_of, reserve_of, total_of
 from hostler.domain.uncurated import is_uncurated
 from hostler.domain.values import EngineId, rfc3339
@@ -41,6 +43,7 @@ from hostler.services.picture import (
     Health,
     HoldStatus,
     HostStatus,
+    MemberStatus,
     Picture,
     PoolStatus,
     RequestStatus,
@@ -89,7 +92,7 @@ class DaemonFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """Draws the picture."""
+    """Draws the picture. `sights` are the last looks at the members of distributed engines."""
 
     facts: DaemonFacts
     lanes: Lanes
@@ -102,6 +105,7 @@ class Status:
     clock: Clock
     queue: EventQueue
     vitals: Vitals = field(default_factory=Vitals)
+    sights: Mapping[EngineId, Sequence[Sight]] = field(default_factory=dict)
 
     def picture(self) -> Picture:
         """All of it now."""
@@ -195,7 +199,7 @@ class Status:
             state=lane.state.value,
             since=_moment(lane.status.since),
             why=lane.status.why,
-            blocked=_blocked(lane, view, self.gate.guard.holding(ENGINE, engine.id)),
+            blocked=_blocked(lane, view, self.gate.holding(lane)),
             suspended_by=lane.suspended_by,
             model=lane.launch.model,
             task=engine.task.value,
@@ -219,8 +223,21 @@ class Status:
             essential=engine.essential,
             enabled=engine.enabled,
             load_s=lane.load_s,
+            members=self._members(engine),
+            of=engine.of,
             config="removed" if lane.removed else "changed" if lane.pending is not None else "current",
         )
+
+    def _members(self, engine: Engine) -> tuple[MemberStatus, ...]:
+        """Its members: those of this host as they are, the others as they were seen last (ENG-11)."""
+        seen = {it.member: it.state for it in self.sights.get(engine.id, ())}
+        rows = []
+        for member in members_of(self.lanes.config.fleet, engine):
+            lane = self.lanes.by_id.get(member.id)
+            state = seen.get(member.id, State.UNKNOWN) if lane is None else lane.state
+            shown = "unreachable" if state is None else state.value
+            rows.append(MemberStatus(id=member.id, host=member.host, state=shown))
+        return tuple(rows)
 
     def _progress(self, lane: Lane) -> StartProgress | None:
         if lane.state is not State.STARTING and lane.engine.id not in self.starting.queue:

@@ -148,6 +148,10 @@ class Stopping:
         driver = self.drivers[lane.launch.driver]
         try:
             report = await driver.stop(lane.launch, lane.run, timeout_s=lane.engine.stop_timeout_s, now=now)
+        except StopUnverified as refusal:
+            # Of a distributed engine: the member that did not stop, or cannot be asked about, is named.
+            self._unverified(lane, refusal.why)
+            raise
         except Exception as error:
             self._unverified(lane, f"the stop itself broke: {error}")
             raise

@@ -85,9 +85,9 @@ class Watch:
     bug: Callable[[BaseException], str]
     ports: PortTable
     markers: Markers
+    strike: Strike
     upkeep: Callable[[], Coroutine[object, object, None]] | None = None
     deadmen: Callable[[], Coroutine[object, object, None]] | None = None
-    strike: Strike | None = None
     mind: Memory = field(default_factory=Memory)
     errands: Errands = field(init=False)
     probing: Probing = field(init=False)
@@ -197,8 +197,9 @@ class Watch:
         for engine in todo.down:
             self._resident_down(engine)
         for engine in todo.unload:
-            if not self._leased(engine):
-                self.errands.begin(self._unload(self.engines.lanes.get(engine)))
+            lane = self.engines.lanes.get(engine)
+            if lane.engine.of is None and not self._leased(engine):
+                self.errands.begin(self._unload(lane))
         if todo.start is not None:
             engine, cause = todo.start
             self._begin(self.engines.lanes.get(engine), cause)

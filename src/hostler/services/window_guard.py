@@ -29,6 +29,9 @@ LOOK_S: Final = 2.0
 """How often ports and memory are looked at: reading the machine is not free."""
 _COMING: Final = (State.STARTING, State.READY, State.DRAINING)
 
+_NO_PROCESS: Final = (DriverKind.EXTERNAL, DriverKind.DISTRIBUTED)
+"""Drivers of what is not started here, or is its members: these are looked at one by one."""
+
 Strike = Callable[[str, str], Awaitable[Answer | None]]
 """Tells the schedule that something came up against a window; what is to be done with it."""
 
@@ -52,7 +55,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowGuard:
-    """Guards the window that has this host. `strike` None: the schedule is not ours to tell."""
+    """Guards the window that has this host."""
 
     engines: Engines
     holds: Holds
@@ -62,7 +65,7 @@ class WindowGuard:
     clock: Clock
     events: Events
     errands: Errands
-    strike: Strike | None
+    strike: Strike
     known: Known = field(default_factory=Known)
 
     def tick(self) -> None:
@@ -90,7 +93,7 @@ class WindowGuard:
     def _window(self) -> Holding | None:
         """The window that is open here and guarded: nobody fights a restore, and a script guards its own."""
         held = self.engines.gate.guard.holding(HOLD, self.holds.host)
-        if held is None or not held.mode or held.until is None or self.strike is None:
+        if held is None or not held.mode or held.until is None:
             return None
         mode = self.engines.lanes.config.fleet.modes.get(held.mode)
         if (mode is not None and mode.tool is not None) or self.clock.now() >= held.until:
@@ -103,7 +106,7 @@ class WindowGuard:
         """Engines of ours that are not to be up: those that the hold does not allow (HOLD-5)."""
         allowed = self.holds.view().allow
         for lane in self.engines.lanes.by_id.values():
-            if lane.engine.id not in allowed and lane.launch.driver != DriverKind.EXTERNAL:
+            if lane.engine.id not in allowed and lane.launch.driver not in _NO_PROCESS:
                 yield lane
 
     def _intruders(self) -> Iterator[tuple[str, tuple[str, Lane | None]]]:
@@ -141,8 +144,6 @@ class WindowGuard:
 
     async def _answer(self, window: Holding, key: str, note: str, lane: Lane | None) -> None:
         """Strike one: an engine of ours is stopped. The second time the schedule aborts the window."""
-        if self.strike is None:
-            return
         said = await self.strike(window.lease, note)
         if said is None or lane is None:
             return

@@ -10,24 +10,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 
-from hostler.domain.errors import InvalidRequest, LeaseNotFound
+from hostler.domain.errors import InvalidRequest, LeaseNotFound, Refusal
 from hostler.domain.lease import CancelAsked, Decision, Lease, LeaseId, State, Struck, UndoBegun
 from hostler.domain.lease_news import ABORTED
 from hostler.domain.moment import shown
 from hostler.domain.resource import Resource
+from hostler.domain.step import VerifyRestore
 from hostler.domain.values import Requester, rfc3339, shorten
-from hostler.domain.window import Answer, Terms, Wish, answer, mode_of, terms
+from hostler.domain.window import Answer, Back, Terms, Wish, answer, mode_of, terms
 from hostler.domain.window_plan import window_plan, window_resource
 from hostler.services.keys import Principal
 from hostler.services.lease_changes import known
 from hostler.services.lease_requests import LeaseRequests, operator
-from hostler.services.needs import Clock, StateFiles
+from hostler.services.needs import Clock
 from hostler.services.present import Present
 from hostler.services.promotion import Promotion
 from hostler.services.proof import authorise
 from hostler.services.reserving import Request, Reserving, digest_of
 from hostler.services.schedule import Schedule
-from hostler.services.schedule_needs import ScheduleStore, Tx
+from hostler.services.schedule_needs import Node, ScheduleStore, Tx
 from hostler.services.schedule_views import lease_view, steps_of
 from hostler.wire.schedule import LeaseList, OneLease, ReleaseBody, ReserveBody, StepView
 from hostler.wire.windows import AbortBody, BackView, CloseBody, OpenBody, WindowReport, WindowsQuery
@@ -46,7 +47,7 @@ class Windows:
     reserving: Reserving
     requests: LeaseRequests
     schedule: Schedule
-    files: StateFiles
+    nodes: Mapping[str, Node]
     clock: Clock
     zone: tzinfo
 
@@ -132,6 +133,11 @@ class Windows:
             self.schedule.act(made)
         return said
 
+    async def strike_elsewhere(self, id_: str, note: str) -> Answer | None:
+        """The same, told by another host again and again: a note says when it was, and is counted once."""
+        seen = await self.store.read(lambda tx: note in known(tx, id_).strikes)
+        return None if seen else await self.strike(id_, note)
+
     def _struck(self, tx: Tx, id_: str, note: str) -> tuple[Decision, Answer | None]:
         lease = tx.lease(LeaseId(id_))
         if lease is None or lease.state is not State.ACTIVE:
@@ -165,7 +171,7 @@ class Windows:
         """How it ended, and what came back: each engine, up, verified, its memory and seconds (WIN-4)."""
         lease, steps = await self.store.read(lambda tx: _with_steps(tx, id_))
         now = self.clock.moment()
-        engines, wrong = self._report(id_)
+        engines, wrong = await self._reports(lease)
         return WindowReport(
             at=rfc3339(now.at),
             lease=lease.id,
@@ -175,22 +181,28 @@ class Windows:
             opened_at=None if lease.activated is None else rfc3339(shown(lease.activated, now)),
             ended_at=None if lease.ended is None else rfc3339(shown(lease.ended, now)),
             strikes=lease.strikes,
-            engines=engines,
+            engines=tuple(_shown(it) for it in engines),
             wrong=wrong,
             steps=steps,
         )
 
-    def _report(self, id_: str) -> tuple[tuple[BackView, ...], tuple[str, ...]]:
-        """What this host wrote down of its restore; nothing before it was tried."""
-        try:
-            found = self.files.load(f"windows/{id_}/report")
-        except ValueError as error:
-            return (), (f"the report cannot be read: {error}",)
-        rows, wrong = (found or {}).get("engines"), (found or {}).get("wrong")
-        engines = (
-            tuple(_back(row) for row in rows if isinstance(row, Mapping)) if isinstance(rows, list) else ()
-        )
-        return engines, tuple(map(str, wrong)) if isinstance(wrong, list) else ()
+    async def _reports(self, lease: Lease) -> tuple[tuple[Back, ...], tuple[str, ...]]:
+        """What each host of it wrote down; one that does not answer is wrong until it does."""
+        engines: list[Back] = []
+        wrong: list[str] = []
+        for host in dict.fromkeys(it.host for it in lease.plan if isinstance(it, VerifyRestore)):
+            node = self.nodes.get(host)
+            if node is None:
+                wrong.append(f"{host}: it is in the config no more, and so is its report")
+                continue
+            try:
+                found = await node.report(lease.id)
+            except Refusal as refusal:
+                wrong.append(f"{host}: its report is not to be had: {str(refusal).removesuffix('.')}")
+                continue
+            engines += found.engines
+            wrong += [f"{host}: {it}" for it in found.wrong]
+        return tuple(engines), tuple(wrong)
 
 
 def bounded(resource: Resource, given: Terms) -> Resource:
@@ -217,16 +229,13 @@ def _with_steps(tx: Tx, id_: str) -> tuple[Lease, tuple[StepView, ...]]:
     return lease, steps_of(lease, tx.journal(lease.id))
 
 
-def _back(row: Mapping[str, object]) -> BackView:
-    memory, seconds = row.get("memory"), row.get("seconds")
+def _shown(it: Back) -> BackView:
     return BackView(
-        engine=str(row.get("engine")),
-        host=str(row.get("host")),
-        up=row.get("up") is True,
-        verified=row.get("verified") is True,
-        why=str(row.get("why") or ""),
-        memory={str(it): size for it, size in memory.items() if isinstance(size, int)}
-        if isinstance(memory, Mapping)
-        else {},
-        seconds=float(seconds) if isinstance(seconds, int | float) else None,
+        engine=it.engine,
+        host=it.host,
+        up=it.up,
+        verified=it.verified,
+        why=it.why,
+        memory=it.memory,
+        seconds=it.seconds,
     )

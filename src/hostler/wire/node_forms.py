@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TypeGuard
 
 from hostler.domain.errors import InvalidRequest
 from hostler.domain.fence import Fence
@@ -35,13 +35,14 @@ from hostler.wire.steps import STEPS, UNDOS, found_from_json, plain, work_from_j
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """A command or webhook as it travels. `undo`: whether its definition has one."""
+    """A command or webhook as it travels. `undo`: its definition has one. `cap_s`: of a window's script."""
 
     kind: str
     host: str
     definition: str
     digest: str
     undo: bool = False
+    cap_s: float | None = None
 
 
 Find = Callable[[Named], Step | Undo]
@@ -57,12 +58,15 @@ def sent(work: Step | Undo) -> Mapping[str, object]:
             undo = True
         case _:
             return plain(work)
+    cap_s = work.cap_s if isinstance(work, RunCommand | UndoCommand) else None
     return {
         "kind": work.kind,
         "host": work.host,
         "definition": work.definition,
         "digest": work.digest,
         "undo": undo,
+        # Only where there is one: a node of the version before knows no such key (NODE-7).
+        **({} if cap_s is None else {"cap_s": cap_s}),
     }
 
 
@@ -88,7 +92,8 @@ def _named(found: Mapping[str, object]) -> Named:
     names = tuple(it.name for it in fields(Named))
     texts = {name: it for name in names[:4] if isinstance(it := found.get(name), str)}
     unknown = next((it for it in found if it not in names), None)
-    if unknown is not None or len(texts) != len(names) - 1:
+    cap_s = found.get("cap_s")
+    if unknown is not None or len(texts) != 4 or not (cap_s is None or _is_seconds(cap_s)):
         raise _unfit(f"a step {found.get('kind')} travels as {', '.join(names)}")
     return Named(
         kind=texts["kind"],
@@ -96,7 +101,12 @@ def _named(found: Mapping[str, object]) -> Named:
         definition=texts["definition"],
         digest=texts["digest"],
         undo=found.get("undo") is True,
+        cap_s=float(cap_s) if _is_seconds(cap_s) else None,
     )
+
+
+def _is_seconds(found: object) -> TypeGuard[float]:
+    return isinstance(found, int | float) and not isinstance(found, bool)
 
 
 def _unfit(why: str) -> InvalidRequest:

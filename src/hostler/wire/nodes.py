@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from hostler.domain.deadman import DeadmanReport
 from hostler.domain.errors import NodeOutdated
+from hostler.domain.window import Back, WindowStrike
 
 NODE_API: Final = 1
 """The number of the node API that this version speaks. One more or less is understood (NODE-7)."""
@@ -197,7 +198,7 @@ class MemoryAnswer:
     """What a node knows of the schedule: its highest fence number, its leases, what it put back itself.
 
     `rebooted` are leases that it was told of before its machine's last restart (F20), `reports` restores by
-    its deadmen.
+    its deadmen, `restoring` windows that they put back now, `strikes` what came up against a window (WIN-6).
     """
 
     api: int
@@ -207,6 +208,17 @@ class MemoryAnswer:
     restored: tuple[RestoredView, ...] = ()
     rebooted: tuple[str, ...] = ()
     reports: tuple[DeadmanReport, ...] = ()
+    restoring: tuple[str, ...] = ()
+    strikes: tuple[WindowStrike, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportAnswer:
+    """What the node wrote down of a window's restore (WIN-4)."""
+
+    api: int
+    engines: tuple[Back, ...] = ()
+    wrong: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import cast
 
-from hostler.adapters.config.curate import class_of, curation_of, reference_of
+from hostler.adapters.config.curate import class_of, curation_of, owner_of, reference_of
 from hostler.adapters.config.modes import modes_of
 from hostler.adapters.config.resources import resources_of
 from hostler.adapters.config.schema.document import Document
@@ -244,6 +244,7 @@ def _engine(name: str, document: Document, catalog: Catalog) -> Engine:
         unit=keys.unit,
         scope=keys.scope,
         members=tuple(EngineId(member) for member in keys.members or ()),
+        of=EngineId(owner) if (owner := owner_of(document, name)) is not None else None,
     )
 
 

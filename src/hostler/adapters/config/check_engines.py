@@ -171,6 +171,9 @@ def _members(view: View, path: Path, name: str, engine: EngineKeys) -> None:
         driver = view.doc.engines[member].driver
         if driver in ("external", "distributed"):
             view.error(here, f"{member} is {driver}: a member is a process of its own")
+        owner = view.owner_of(member)
+        if owner not in (None, name):
+            view.error(here, f"{member} is a member of {owner}: when one of them stops, the other loses it")
 
 
 def _words(view: View, path: Path, engine: EngineKeys) -> None:

@@ -8,7 +8,7 @@ bounded and without our keys. An answer that was lost is asked for again, under 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 from urllib.parse import quote
 
@@ -39,6 +39,8 @@ from hostler.domain.step import (
     UndoWebhook,
 )
 from hostler.domain.values import HostName, shorten
+from hostler.domain.window import HostReport
+from hostler.domain.window_plan import script_of
 from hostler.services.needs import Clock
 from hostler.services.present import Present
 from hostler.services.schedule_needs import NodeMemory, PutBack, Remembered
@@ -67,7 +69,8 @@ TIMED: Final = (RunCommand, UndoCommand, CallWebhook, UndoWebhook)
 class RemoteNode:
     """The node of `host`, as its config says. `file` is this host's config, for texts.
 
-    `lines` has the connections, once there are some; `spoken` the API number that both speak.
+    `lines` has the connections, once there are some; `spoken` the API number that both speak. `head` False:
+    whoever asks owns no schedule, and only operates.
     """
 
     host: HostName
@@ -76,6 +79,7 @@ class RemoteNode:
     clock: Clock
     api: int = wire.NODE_API
     lines: Lines = field(default_factory=Lines)
+    head: bool = True
     spoken: list[int] = field(default_factory=list)
 
     # ------------------------------------------------------------ the Node
@@ -146,6 +150,17 @@ class RemoteNode:
             ),
             rebooted=told.rebooted,
             reports=told.reports,
+            restoring=told.restoring,
+            strikes=tuple(replace(it, note=shorten(it.note, MOST_TEXT)) for it in told.strikes),
+        )
+
+    async def report(self, window: str) -> HostReport:
+        """See `Node.report`."""
+        await self._speaks()
+        told = await self._get(f"/windows/{quote(window, safe='')}/report", wire.ReportAnswer)
+        return HostReport(
+            engines=tuple(replace(it, why=shorten(it.why, MOST_TEXT)) for it in told.engines),
+            wrong=tuple(shorten(it, MOST_TEXT) for it in told.wrong),
         )
 
     async def raise_fence(self, fence: Fence | None) -> None:
@@ -191,7 +206,13 @@ class RemoteNode:
     # ------------------------------------------------------------ calls
 
     async def _speaks(self) -> int:
-        """The number that both speak; asked for again once it did not answer (NODE-7)."""
+        """The number that both speak; asked for again once it did not answer (NODE-7).
+
+        A node that asks another how it is would be taken for its head: it says its own number, and is refused
+        where that is too far away.
+        """
+        if not self.head:
+            return self.api
         if not self.spoken:
             await self.now()
         return self.spoken[0]
@@ -283,6 +304,9 @@ class RemoteNode:
 
     def _found(self, named: Named) -> Step:
         """A command or webhook of that host as this config has it, else as its name: it is done there."""
+        script = script_of(self.config.fleet, named.definition, self.host, named.cap_s)
+        if script is not None and script.digest == named.digest:
+            return script
         for resource in self.config.fleet.resources.values():
             for action in resource.actions:
                 if action.definition == named.definition and action.digest == named.digest:
@@ -295,6 +319,7 @@ class RemoteNode:
                 undo=(name,) if named.undo else None,
                 definition=name,
                 digest=named.digest,
+                cap_s=named.cap_s,
             )
         return CallWebhook(
             host=named.host,

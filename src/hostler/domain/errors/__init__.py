@@ -67,6 +67,7 @@ from hostler.domain.errors.leasing import (
     Stuck,
     TtlRefused,
     WaitTimedOut,
+    WindowNotFound,
 )
 from hostler.domain.errors.reaching import (
     DaemonRuns,
@@ -166,5 +167,6 @@ __all__ = [
     "UpstreamUnreachable",
     "WaitTimedOut",
     "WindowClosing",
+    "WindowNotFound",
     "WrongScope",
 ]

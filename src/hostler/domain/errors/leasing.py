@@ -20,6 +20,16 @@ class LeaseNotFound(Refusal):
 
 
 @dataclass(eq=False, kw_only=True)
+class WindowNotFound(Refusal):
+    """The window was meant that is open, and none is (WIN-10)."""
+
+    kind = Kind.NOT_FOUND
+    code = "window_not_found"
+    message = "No window is open."
+    hint = "`hostler window open MODE` opens one; `hostler window report` tells of the last."
+
+
+@dataclass(eq=False, kw_only=True)
 class ResourceNotFound(Refusal):
     """Nothing of that name can be leased (R4)."""
 

@@ -38,6 +38,7 @@ from hostler.wire.nodes import (
     OperationCall,
     ProcessCall,
     ReceiptAnswer,
+    ReportAnswer,
 )
 
 NODE: Final = "/v1/hostler/node"
@@ -140,6 +141,14 @@ NODES: Final = (
         summary="What this node knows of the schedule by its receipts, and what it put back by itself.",
         handler=nodes.memory,
         answer=MemoryAnswer,
+    ),
+    Endpoint(
+        method="GET",
+        path=f"{NODE}/windows/{{window}}/report",
+        scope=Scope.NODE,
+        summary="What this host wrote down of a window's restore: each engine, and what is wrong.",
+        handler=nodes.report,
+        answer=ReportAnswer,
     ),
 )
 """Every call of other nodes, and the list of nodes."""

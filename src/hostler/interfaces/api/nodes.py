@@ -52,6 +52,11 @@ async def memory(call: Call) -> Response:
     return json_answer(await call.control.node.memory())
 
 
+async def report(call: Call) -> Response:
+    """What this host wrote down of a window's restore."""
+    return json_answer(await call.control.node.report(call.path["window"]))
+
+
 async def nodes(call: Call) -> Response:
     """Every node of the fleet as this daemon knows it."""
     return json_answer(await call.control.nodes.nodes())

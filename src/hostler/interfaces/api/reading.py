@@ -9,7 +9,8 @@ from typing import Final
 
 from starlette.responses import Response
 
-from hostler.domain.gate import Ask, Result
+from hostler.domain.gate import Ask
+from hostler.domain.gate_words import Result
 from hostler.domain.values import Cause, EngineId, escape_controls
 from hostler.interfaces.api.answers import NO_STORE, json_answer, sse_answer, sse_comment, sse_frame
 from hostler.interfaces.api.endpoint import Call

@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
-from hostler.domain.gate import Check
+from hostler.domain.gate_words import Check
 from hostler.domain.values import ServingClass
 from hostler.services.catalog_views import EntryView
 from hostler.services.picture import EngineStatus, HoldStatus, HostStatus, RequestStatus, RouteStatus

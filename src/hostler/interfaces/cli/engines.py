@@ -223,6 +223,8 @@ def _memory(it: EngineStatus) -> str:
     if it.state in ("ready", "draining") and steady:
         return format_size(steady)
     need = max(peak, claim)
+    if it.members:
+        return "-"
     return f"needs {format_size(need)}" if need else "?"
 
 
@@ -243,6 +245,8 @@ def _notes(it: EngineStatus, now: str) -> list[str]:
         notes.append("no more in the config: runs until it is stopped")
     if it.config == "changed":
         notes.append("changed in the config: from its next start on")
+    if it.members:
+        notes.append(", ".join(f"{each.id} on {each.host} {each.state}" for each in it.members))
     if it.memory.residue is not None:
         notes.append(f"{it.memory.residue} of its memory is not back")
     return [*notes, *_kinds(it)]
@@ -250,6 +254,8 @@ def _notes(it: EngineStatus, now: str) -> list[str]:
 
 def _kinds(it: EngineStatus) -> Iterator[str]:
     """What the config says of it that a person should know."""
+    if it.of is not None:
+        yield f"member of {it.of}"
     if it.resident:
         yield "resident"
     if it.serving_class != ServingClass.RESIDENT:

@@ -17,7 +17,7 @@ from hostler.client import Client
 from hostler.client.saved import SavedLease
 from hostler.client.trust import ending
 from hostler.client.wishes import WINDOWS
-from hostler.domain.errors import InvalidRequest, LeaseNotFound
+from hostler.domain.errors import InvalidRequest, LeaseNotFound, WindowNotFound
 from hostler.domain.lease import State
 from hostler.domain.values import format_duration, format_size, shorten
 from hostler.interfaces.cli import lease_text
@@ -216,7 +216,7 @@ def report(window: WindowName = None, /, *, json: AsJson = False) -> int:
 def _named(client: Client, name: str | None, *, over: bool = False) -> LeaseView:
     """The window that `name` means; without one the only one. `over`: else the last that is over.
 
-    Refuses `lease_not_found`, and `invalid_request` for a name that means several.
+    Refuses `window_not_found`, `lease_not_found`, and `invalid_request` for a name that means several.
     """
     live = answer(client.get(WINDOWS), LeaseList).leases
     found = [it for it in live if _means(it, name)]
@@ -229,7 +229,9 @@ def _named(client: Client, name: str | None, *, over: bool = False) -> LeaseView
             what=f"That means {len(found)} windows: {shorten(ids, 200)}.", expected="Give an id."
         )
     if not found:
-        raise LeaseNotFound(lease=name or "of a window")
+        if name is None:
+            raise WindowNotFound
+        raise LeaseNotFound(lease=name)
     return found[0]
 
 
@@ -255,6 +257,7 @@ def _end(verb: str, name: str | None, more: Mapping[str, object], because: str, 
         while (one := answer(raw, OneLease)).lease.state in ("activating", "active", "releasing"):
             sleep(0.5)
             raw = client.get(path)
+        told = answer(client.get(f"{path}/report"), WindowReport)
     it = one.lease
     if State(it.state).ended and which.saved is not None:
         forget(which.saved)
@@ -266,6 +269,9 @@ def _end(verb: str, name: str | None, more: Mapping[str, object], because: str, 
     say(f"{lease_text.standing(it, one.at)}.")
     for text in lease_text.drift(it):
         say(text)
+    for engine in told.engines:
+        if not engine.verified:
+            say(_back(engine))
     return 0
 
 
