@@ -207,6 +207,7 @@ async def test_a_converged_fleet_is_silent(three: Trio) -> None:
         }
 
     before = seen()
+    assert all(begun for _, begun in before.values())
     for box in three.boxes.values():
         await box.told("sync")
         await box.told("reload")

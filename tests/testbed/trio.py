@@ -58,7 +58,12 @@ class Trio:
             "hosts": {
                 name: {
                     "memory": {"reserve": "64 MiB"},
-                    "node": {"listen": [f"127.0.0.1:{PORT}", f"{address}:{PORT}"], "shutdown": "2s"},
+                    "node": {
+                        "listen": [f"127.0.0.1:{PORT}", f"{address}:{PORT}"],
+                        "shutdown": "2s",
+                        # Each call to a peer is a line of the log: what is silent can be counted.
+                        "log": {"level": "debug"},
+                    },
                 }
             },
             "keys": [{"name": "ops", "key": self.secret("ops", KEY), "scope": ["admin"]}],
