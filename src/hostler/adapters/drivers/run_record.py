@@ -10,12 +10,14 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from hostler.domain.engine import ExitReport, Launch, Run
+import msgspec
+
+from hostler.domain.engine import ExitReport, Launch, Run, Served, served_of
 from hostler.domain.values import EngineId
 
 RUN_FILE: Final = "run.json"
@@ -24,6 +26,7 @@ FORMAT: Final = 1
 PASSED_ON: Final = ("PATH", "HOME", "LANG", "TZ", "XDG_RUNTIME_DIR")
 """All that an engine gets of our own environment (ENG-2)."""
 SIGKILL: Final = 9
+MOST_PORT: Final = 65535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +54,7 @@ def write_spec(path: Path, launch: Launch, environment: Mapping[str, str]) -> No
         "cwd": launch.cwd,
         "directory": launch.directory,
         "port": launch.port,
+        "served": served_to_json(launch),
         "log_size": launch.log_size,
         "log_files": launch.log_files,
     }
@@ -93,6 +97,7 @@ def parse(value: object, driver: str) -> Record:
         boot_id=str(value["boot_id"]),
         port=int(value["port"]),
         started_at=datetime.fromisoformat(str(value["started_at"])),
+        served=served_from_json(value.get("served")),
     )
     return Record(
         run=run,
@@ -100,6 +105,20 @@ def parse(value: object, driver: str) -> Record:
         argv_sha256=str(value["argv_sha256"]),
         ended=_ended(value["exit"]),
     )
+
+
+def served_to_json(launch: Launch) -> Mapping[str, object]:
+    """How `launch` answers, as records keep it beside the identity of what was started."""
+    return asdict(served_of(launch))
+
+
+def served_from_json(value: object) -> Served | None:
+    """What `served_to_json` wrote. None for a record of an earlier version, or what cannot be understood."""
+    try:
+        found = msgspec.convert(value, Served)
+    except msgspec.ValidationError:
+        return None
+    return found if 0 <= found.port <= MOST_PORT else None
 
 
 def _ended(value: object) -> ExitReport | None:
