@@ -15,13 +15,21 @@ from typing import Final
 from hostler.domain.errors import IdempotencyConflict, Refusal, StaleGeneration, StoreFull
 from hostler.domain.holding import Holding
 from hostler.domain.journal import Entry, EntryState
-from hostler.domain.step import CallWebhook, FenceNumber, Operation, RunCommand
+from hostler.domain.step import (
+    CallWebhook,
+    FenceNumber,
+    Operation,
+    PointRoute,
+    RunCommand,
+    Step,
+    Undo,
+)
 from hostler.domain.values import rfc3339
 from hostler.services.needs import Clock
 from hostler.services.node_needs import Records
 from hostler.services.schedule_needs import NodeMemory, Remembered
 from hostler.wire.refusals import error_of
-from hostler.wire.steps import found_from_json, plain, step_from_json
+from hostler.wire.steps import found_from_json, plain, step_from_json, work_from_json
 from hostler.wire.told import refusal_from
 
 FENCES: Final = "fences"
@@ -211,10 +219,20 @@ class Receipts:
         """The command or webhook of that digest as it was done here for the lease (LEASE-5, CONF-6)."""
         for name in self.records.names():
             row = self._load(name) if name.partition(".")[0] == lease else None
-            step = None if row is None or is_undo(name) else step_from_json(row.get("step"))
+            step = None if row is None or is_undo(name) else _work(row)
             if isinstance(step, RunCommand | CallWebhook) and step.digest == digest:
                 return step
         return None
+
+    def pointed(self, lease: str) -> Mapping[str, str]:
+        """Where the lease has its routes: what its steps, or their undos, made of each last (GW-1)."""
+        told: list[tuple[str, PointRoute]] = []
+        for name in self.records.names():
+            row = self._load(name) if name.partition(".")[0] == lease else None
+            work = None if row is None or row.get("refusal") is not None else _work(row)
+            if row is not None and isinstance(work, PointRoute):
+                told.append((str(row.get("begun")), work))
+        return {step.route: step.profile for _, step in sorted(told, key=lambda it: it[0])}
 
     def _load(self, name: str) -> Mapping[str, object] | None:
         """The receipt; one that cannot be read is none: its steps look before they act."""
@@ -233,6 +251,14 @@ class Receipts:
             await asyncio.to_thread(self.records.save, name, value)
         except OSError as error:
             raise StoreFull(file=f"receipts/{name}.json", why=error.strerror or str(error)) from error
+
+
+def _work(row: Mapping[str, object]) -> Step | Undo | None:
+    """What a receipt is of; None for one that is damaged."""
+    try:
+        return work_from_json(row.get("step"))
+    except ValueError:
+        return None
 
 
 def same(one: Operation, other: Operation) -> bool:
