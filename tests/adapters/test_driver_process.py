@@ -111,6 +111,20 @@ async def test_a_record_without_its_launch_names_its_run(fake: ProcessRig, serve
     assert await fake.driver.adopt(launch) == replace(run, served=None)
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [{"pid": 10**400}, {"pid": "7"}, {"start_ticks": -1}, {"supervisor_pid": 1.5}, {"port": 10**400}],
+)
+async def test_an_absurd_record_does_not_lose_the_engine(fake: ProcessRig, damage: dict[str, object]) -> None:
+    """REL-1, ENG-7: a run.json with a number that no system gives names nobody; the lock says who runs."""
+    launch = fake.launch()
+    run = await start_ready(fake.driver, launch)
+    write_record(launch, json.dumps({**record(launch), **damage}))
+    found = await fake.driver.adopt(launch)
+    assert found is not None
+    assert (found.pid, found.supervisor_pid, found.port) == (run.pid, run.supervisor_pid, run.port)
+
+
 async def test_an_engine_dies_with_its_supervisor(rig: ProcessRig) -> None:
     """ENG-2: kill -9 of the supervisor ends the engine, and its port is free again."""
     launch = rig.launch()

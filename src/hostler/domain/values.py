@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import IntEnum, StrEnum
@@ -34,6 +35,25 @@ _BYTES: Final = {
     "GB": 10**9,
     "TB": 10**12,
 }
+
+
+MOST_BYTES: Final = 1 << 50
+"""1 PiB: no machine has so much memory, and a number beyond it was measured by nobody."""
+
+
+def whole(value: object, least: int, most: int) -> int | None:
+    """`value` if it is a whole number of that range; None for anything else that a file may hold."""
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        return None
+    return value
+
+
+def sizes(found: object) -> dict[str, int]:
+    """The sizes in bytes by pool that an object holds; what is no size is left out."""
+    if not isinstance(found, Mapping):
+        return {}
+    given = {str(pool): whole(size, 0, MOST_BYTES) for pool, size in found.items()}
+    return {pool: size for pool, size in given.items() if size is not None}
 
 
 def parse_duration(text: str) -> float:

@@ -28,7 +28,7 @@ from hostler.domain.memory import Pools, available_of, pool_of, total_of, unexpl
 from hostler.domain.mode import Mode, ToolCommand
 from hostler.domain.plan import text
 from hostler.domain.step import CheckMemory, Operation, VerifyRestore
-from hostler.domain.values import EngineId, HostName, format_size, gib, shorten
+from hostler.domain.values import EngineId, HostName, format_size, gib, shorten, sizes
 from hostler.domain.window import Back, HostReport, unusual
 from hostler.domain.window_plan import budget_s, members, script_host
 from hostler.services.engines import Engines
@@ -40,6 +40,8 @@ from hostler.services.proving import Proving
 from hostler.wire.values import to_json
 
 LOOK_S: Final = 0.25
+LONGEST_S: Final = 1e6
+"""What a start took, at most: a longer one in a report is damage, and is not told."""
 WITHIN_S: Final = 5.0
 """How long readings may take to settle: each stop has waited for its own memory already (MEM-4)."""
 
@@ -290,7 +292,7 @@ class NodeWindows:
         up = (found or {}).get("up")
         if not isinstance(up, Mapping):
             return {it.engine.id: {} for it in self._standing(self._mode(step))}
-        return {str(name): _sizes(sizes) for name, sizes in up.items()}
+        return {str(name): sizes(taken) for name, taken in up.items()}
 
     async def _report(
         self, operation: Operation, step: VerifyRestore, rows: list[Back], wrong: list[str]
@@ -325,12 +327,6 @@ def _row_of(row: Mapping[str, object], here: str) -> Back:
         up=row.get("up") is True,
         verified=row.get("verified") is True,
         why=str(row.get("why") or ""),
-        memory={HOST_POOL: memory} if isinstance(memory, int) else _sizes(memory),
-        seconds=float(seconds) if isinstance(seconds, int | float) else None,
+        memory=sizes(memory if isinstance(memory, Mapping) else {HOST_POOL: memory}),
+        seconds=float(seconds) if isinstance(seconds, int | float) and 0 <= seconds <= LONGEST_S else None,
     )
-
-
-def _sizes(found: object) -> Mapping[str, int]:
-    if not isinstance(found, Mapping):
-        return {}
-    return {str(pool): size for pool, size in found.items() if isinstance(size, int)}

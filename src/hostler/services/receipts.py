@@ -24,7 +24,7 @@ from hostler.domain.step import (
     Step,
     Undo,
 )
-from hostler.domain.values import rfc3339
+from hostler.domain.values import rfc3339, whole
 from hostler.services.needs import Clock
 from hostler.services.node_needs import Records
 from hostler.services.schedule_needs import NodeMemory, Remembered
@@ -35,6 +35,8 @@ from hostler.wire.told import refusal_from
 FENCES: Final = "fences"
 KEPT: Final = timedelta(days=7)
 MOST: Final = 1000
+MOST_GENERATION: Final = (1 << 63) - 1
+"""What the schedule's store can count to: a higher number would refuse every step that is still to come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,10 +110,13 @@ class Receipts:
             found = None
             told = list(map(self._covered, self.records.names()))
         else:
-            told = [{name: _read(it) for name, it in (found or {}).items()}]
+            numbers = {name: _read(it) for name, it in (found or {}).items()}
+            told = [numbers]
+            if None in numbers.values():
+                told += map(self._covered, self.records.names())
         highest: dict[str, FenceNumber] = {}
-        for numbers in told:
-            for name, number in numbers.items():
+        for each in told:
+            for name, number in each.items():
                 if number is not None and (name not in highest or highest[name].order < number.order):
                     highest[name] = number
         return highest
@@ -122,7 +127,7 @@ class Receipts:
         except ValueError:
             return {}
         covers, number = found.get("covers"), _read(found.get("fence"))
-        return dict.fromkeys(covers, number) if isinstance(covers, list) else {}
+        return dict.fromkeys(map(str, covers), number) if isinstance(covers, list) else {}
 
     # ------------------------------------------------------------ what it remembers
 
@@ -161,7 +166,10 @@ class Receipts:
                 continue
             n = _number_of(name)
             state = EntryState.UNDONE if n in undone else EntryState.BEGUN
-            step, found = step_from_json(row.get("step")), found_from_json(row.get("found"))
+            try:
+                step, found = step_from_json(row.get("step")), found_from_json(row.get("found"))
+            except ValueError:
+                continue  # As one that cannot be read at all: what it did is not known here.
             entries.append(Entry(lease=holding.lease, n=n, step=step, found=found, state=state))
         if fence is None:
             return None
@@ -304,7 +312,7 @@ def _number(number: FenceNumber) -> dict[str, object]:
 def _read(found: object) -> FenceNumber | None:
     if not isinstance(found, Mapping):
         return None
-    epoch, generation = found.get("epoch"), found.get("generation")
-    if not isinstance(epoch, str) or not isinstance(generation, int):
+    epoch, generation = found.get("epoch"), whole(found.get("generation"), 0, MOST_GENERATION)
+    if not isinstance(epoch, str) or generation is None:
         return None
     return FenceNumber(epoch=epoch, generation=generation)

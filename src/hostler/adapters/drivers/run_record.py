@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from hostler.domain.engine import ExitReport, Launch, Run, Served, served_of
-from hostler.domain.values import EngineId
+from hostler.domain.values import EngineId, whole
 
 RUN_FILE: Final = "run.json"
 LOCK_FILE: Final = "run.lock"
@@ -27,6 +27,8 @@ PASSED_ON: Final = ("PATH", "HOME", "LANG", "TZ", "XDG_RUNTIME_DIR")
 """All that an engine gets of our own environment (ENG-2)."""
 SIGKILL: Final = 9
 MOST_PORT: Final = 65535
+MOST_PID: Final = (1 << 31) - 1
+MOST_TICKS: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,12 +92,12 @@ def parse(value: object, driver: str) -> Record:
     run = Run(
         engine=EngineId(str(value["engine"])),
         driver=driver,
-        pid=int(value["pid"]),
-        start_ticks=int(value["start_ticks"]),
-        supervisor_pid=int(value["supervisor_pid"]),
-        supervisor_ticks=int(value["supervisor_ticks"]),
+        pid=number(value["pid"], MOST_PID),
+        start_ticks=number(value["start_ticks"], MOST_TICKS),
+        supervisor_pid=number(value["supervisor_pid"], MOST_PID),
+        supervisor_ticks=number(value["supervisor_ticks"], MOST_TICKS),
         boot_id=str(value["boot_id"]),
-        port=int(value["port"]),
+        port=number(value["port"], MOST_PORT),
         started_at=datetime.fromisoformat(str(value["started_at"])),
         served=served_from_json(value.get("served")),
     )
@@ -105,6 +107,14 @@ def parse(value: object, driver: str) -> Record:
         argv_sha256=str(value["argv_sha256"]),
         ended=_ended(value["exit"]),
     )
+
+
+def number(value: object, most: int) -> int:
+    """A whole number from 0 to `most`. Raises ValueError for anything else."""
+    found = whole(value, 0, most)
+    if found is None:
+        raise ValueError(f"{value!r} is no number from 0 to {most}")
+    return found
 
 
 def served_to_json(launch: Launch) -> Mapping[str, object]:
