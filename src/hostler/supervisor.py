@@ -239,6 +239,7 @@ class Supervisor:
             "boot_id": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
             "port": spec["port"],
             "argv_sha256": spec["argv_sha256"],
+            "served": spec.get("served"),
             "output": str(Path(f"/proc/self/fd/{writer}").readlink()),
             "started_at": now(),
             "exit": None,

@@ -1,5 +1,6 @@
 import json
 import os
+import socket
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from hostler.adapters.drivers import run_record
 from hostler.adapters.host import process_table
 from hostler.adapters.models_dir import ModelsDir
 from hostler.adapters.state_files import DirectoryStateFiles
-from hostler.bootstrap.engines import BUILT, drivers_of, lanes_of, strays
+from hostler.bootstrap.engines import BUILT, drivers_of, lanes_of, launches_of, strays
 from hostler.domain.fleet import DriverKind, Engine, Fleet, Host, Node, frozen
 from hostler.domain.values import EngineId, HostName
 from tests.fakes.world import CROW, engine
@@ -36,7 +37,7 @@ def record(root: Path, name: str, *, ticks_off: int = 0, boot: str | None = None
     me = process_table.read(os.getpid())
     assert me is not None
     directory = root / "engines" / name
-    directory.mkdir(parents=True)
+    directory.mkdir(parents=True, exist_ok=True)
     value = {
         "v": run_record.FORMAT,
         "engine": name,
@@ -94,3 +95,38 @@ def test_a_distributed_engine_answers_where_its_last_member_does(tmp_path: Path)
     assert set(lanes) == {"master", "wide"}
     assert (wide.launch.url, wide.launch.port, wide.launch.model) == ("http://127.0.0.1:8103", 0, "big")
     assert wide.server is lanes[EngineId("master")]
+
+
+def given(root: Path, *engines: Engine) -> dict[str, int]:
+    """The ports that a daemon with these engines gives, and what it keeps in that state directory."""
+    made = replace(fleet(), engines=frozen({it.id: it for it in engines}))
+    files, models = DirectoryStateFiles(root=root), ModelsDir(root=root)
+    return {str(name): launch.port for name, launch in launches_of(made, files, models).items()}
+
+
+def test_an_engine_that_comes_back_has_its_port(tmp_path: Path) -> None:
+    """ENG-7: an engine with `port: auto` that leaves the config while it runs comes back with its port."""
+    a, b, c, d = engine("a"), engine("b"), engine("c"), engine("d")
+    before = given(tmp_path, a, b)
+    record(tmp_path, "a")
+    assert given(tmp_path, b, c) == {"b": before["b"], "c": before["b"] + 1}
+    assert given(tmp_path, b, c, d)["d"] == before["b"] + 2
+    assert given(tmp_path, a, b)["a"] == before["a"]
+    assert given(tmp_path, replace(a, port=9000), b)["a"] == 9000
+    assert given(tmp_path, a)["a"] == before["a"]
+
+
+def test_a_port_of_what_has_ended_is_given_again(tmp_path: Path) -> None:
+    """ENG-2: the port of an engine that left the config and does not run is given to the next."""
+    before = given(tmp_path, engine("a"))
+    record(tmp_path, "a", ticks_off=1)
+    assert given(tmp_path, engine("c")) == {"c": before["a"]}
+
+
+def test_a_port_that_is_listened_on_is_kept(tmp_path: Path) -> None:
+    """ENG-7: an engine that left no record here, a unit or a container, keeps the port that it listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        (tmp_path / "ports.json").write_text(json.dumps({"a": port, "x": 10**400, "y": True, "z": "8100"}))
+        assert given(tmp_path, engine("c")) == {"c": 8100}
+        assert json.loads((tmp_path / "ports.json").read_text()) == {"a": port, "c": 8100}

@@ -12,8 +12,9 @@ import pytest
 
 from demo import real_engine
 from hostler.adapters.drivers import container_record
-from hostler.domain.engine import Launch, Readiness
+from hostler.domain.engine import Launch, Readiness, as_started
 from hostler.domain.errors import EngineFailed, NotLaunchable
+from hostler.domain.fleet import Container
 from tests.adapters.container_rigs import ContainerRig, container_rig
 from tests.adapters.driver_conformance import environment_of, gone, probe_until, start_ready
 from tests.fakes.docker import Docker
@@ -66,6 +67,23 @@ async def test_a_container_that_exists_is_started_as_it_is(rig: ContainerRig) ->
     plain = replace(keyed(made, image=None, mounts=()), argv=())
     again = await start_ready(rig.driver, plain)
     assert container_record.id_of(again) == id_
+
+
+@pytest.mark.parametrize("now", [Container(name="another", image="toy:1"), None])
+async def test_what_runs_is_found_under_the_name_it_was_started_with(
+    rig: ContainerRig, now: Container | None
+) -> None:
+    """ENG-7: a container that has another name or port in the config by now is found as it was started."""
+    launch = rig.launch()
+    run = await start_ready(rig.driver, launch)
+    moved = replace(launch, container=now, port=1, url="http://127.0.0.1:1")
+    found = await rig.driver.adopt(moved)
+    assert found == run
+    assert found is not None
+    assert as_started(moved, found) == launch
+    assert await rig.driver.adopt(replace(launch, port=1)) == run
+    await rig.driver.stop(launch, run, timeout_s=5)
+    assert await rig.driver.adopt(moved) is None
 
 
 async def test_an_image_that_is_not_there_is_not_downloaded(rig: ContainerRig) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from demo import tiny_gguf
 from hostler.adapters.host import process_table
-from hostler.domain.engine import Launch, Readiness
+from hostler.domain.engine import Launch, Readiness, as_started
 from tests.adapters.driver_conformance import (
     ProcessRig,
     gone,
@@ -89,6 +89,40 @@ async def test_an_engine_outlives_its_killed_daemon(rig: ProcessRig) -> None:
     assert run is not None
     assert run.pid == pid
     await probe_until(rig.driver, launch, run, Readiness.READY)
+
+
+async def test_what_runs_is_found_as_it_was_started(fake: ProcessRig) -> None:
+    """ENG-7: the record of a run says how it was started, whatever the config says at the next start."""
+    launch = fake.launch()
+    run = await start_ready(fake.driver, launch)
+    moved = replace(launch, driver="container", port=1, url="http://127.0.0.1:1", health="tcp", model="x")
+    found = await fake.driver.adopt(moved)
+    assert found == run
+    assert found is not None
+    assert as_started(moved, found) == launch
+
+
+@pytest.mark.parametrize("served", [None, {"port": 70_000}, ["x"], {"address": 1}])
+async def test_a_record_without_its_launch_names_its_run(fake: ProcessRig, served: object) -> None:
+    """ENG-7: a record of an earlier version, or one whose launch is damaged, still names what runs."""
+    launch = fake.launch()
+    run = await start_ready(fake.driver, launch)
+    write_record(launch, json.dumps({**record(launch), "served": served}))
+    assert await fake.driver.adopt(launch) == replace(run, served=None)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [{"pid": 10**400}, {"pid": "7"}, {"start_ticks": -1}, {"supervisor_pid": 1.5}, {"port": 10**400}],
+)
+async def test_an_absurd_record_does_not_lose_the_engine(fake: ProcessRig, damage: dict[str, object]) -> None:
+    """REL-1, ENG-7: a run.json with a number that no system gives names nobody; the lock says who runs."""
+    launch = fake.launch()
+    run = await start_ready(fake.driver, launch)
+    write_record(launch, json.dumps({**record(launch), **damage}))
+    found = await fake.driver.adopt(launch)
+    assert found is not None
+    assert (found.pid, found.supervisor_pid, found.port) == (run.pid, run.supervisor_pid, run.port)
 
 
 async def test_an_engine_dies_with_its_supervisor(rig: ProcessRig) -> None:

@@ -97,6 +97,7 @@ def test_kept_keys_are_read(tmp_path: Path) -> None:
         {"routes": "chat"},
         {"limits": {"per_minute": "600"}},
         {"limits": {"concurrent": 0}},
+        {"limits": {"per_minute": 10**400}},
         {"expires": "tomorrow"},
         {"expires": "2027-06-30T00:00:00"},
     ],

@@ -1,7 +1,10 @@
 from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
+from hostler.domain.engine import Launch, Run, as_started, served_of
 from hostler.domain.errors import LimitReached
 from hostler.domain.fleet import DriverKind, Engine, Host
 from hostler.domain.launching import assign_ports, fill, launch_of
@@ -114,3 +117,44 @@ def test_a_launch_keeps_what_the_config_says() -> None:
     )
     made = launch_of(one, HOST, port=0, file="", directory="/s/a", log_size=1, log_files=1)
     assert (made.model, made.cwd, made.url) == ("whisper-large", "/srv", "http://10.99.0.9:9000")
+
+
+@pytest.mark.parametrize(
+    ("url", "found"),
+    [("http://127.0.0.1:8150", "http://127.0.0.1:8101"), ("http://box/fast", "http://box/fast")],
+)
+def test_a_record_that_has_only_the_port(url: str, found: str) -> None:
+    """ENG-7: what an earlier version recorded, the port alone, is where the engine is looked at."""
+    wanted = replace(launched(port=8150), url=url)
+    run = replace(run_of(wanted), port=8101)
+    assert as_started(wanted, run) == replace(wanted, port=8101, url=found)
+
+
+def test_what_runs_is_known_as_it_was_started() -> None:
+    """ENG-7: a run is used where and as what it was started, whatever the config says by now."""
+    then = launched(port=8101)
+    run = replace(run_of(then), served=served_of(then))
+    now = replace(
+        then, driver="compose", argv=("b",), address="::1", port=1, url="u", health="none", model="m"
+    )
+    assert as_started(now, run) == then
+
+
+def launched(port: int) -> Launch:
+    return launch_of(
+        engine("a"), HOST, port=port, file="", directory="/state/engines/a", log_size=1, log_files=1
+    )
+
+
+def run_of(launch: Launch) -> Run:
+    return Run(
+        engine=launch.engine,
+        driver=launch.driver,
+        pid=7,
+        start_ticks=1,
+        supervisor_pid=6,
+        supervisor_ticks=1,
+        boot_id="b",
+        port=launch.port,
+        started_at=datetime(2026, 1, 1, tzinfo=UTC),
+    )

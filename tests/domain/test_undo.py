@@ -50,6 +50,8 @@ ANNS = FoundEngine(up=False, suspended_by=(ANN,))
 BOTH = FoundEngine(up=False, suspended_by=(ANN, LEASE))
 DRAINED = FoundEngine(up=True, draining_by=(LEASE,))
 ALWAYS = "restart: always"
+LEFT = FoundEngine(up=False, state="failed", lives=True)
+ANNS_LEFT = FoundEngine(up=False, suspended_by=(ANN,), state="failed", lives=True)
 REVIVED, KEPT_UP = FoundEngine(up=False, revival=ALWAYS), FoundEngine(up=True, revival=ALWAYS)
 OTHERWISE = FoundEngine(up=True, revival="restart: unless-stopped")
 ANNS_REVIVED = FoundEngine(up=False, suspended_by=(ANN,), revival=ALWAYS)
@@ -82,6 +84,8 @@ BOBS_WINDOW = FoundDeadman(window="ls_9", alive=True)
         (SUSPEND, DOWN, False),
         (SUSPEND, FoundEngine(up=True, suspended_by=(ANN,)), False),
         (SUSPEND, ANNS_REVIVED, False),
+        (SUSPEND, ANNS_LEFT, False),
+        (STOP, LEFT, False),
         (STOP, REVIVED, False),
         (STOP, DOWN, True),
         (STOP, UP, False),
@@ -120,6 +124,8 @@ def test_whether_a_step_is_so_already(step: Step, seen: Found, *, expected: bool
         ),
         (SUSPEND, ANNS, None),
         (SUSPEND, ANNS_REVIVED, ResumeEngine(host="crow", engine="big", start=False)),
+        (SUSPEND, ANNS_LEFT, ResumeEngine(host="crow", engine="big", start=False)),
+        (STOP, LEFT, None),
         (STOP, KEPT_UP, ResumeEngine(host="crow", engine="big", start=True)),
         (STOP, REVIVED, ResumeEngine(host="crow", engine="big", start=False)),
         (STOP, UP, START),
@@ -215,6 +221,12 @@ def test_what_somebody_changed_is_told_by_name_and_value(
     undone engine is nobody's change.
     """
     assert drifted(step, found, seen, lease=LEASE) == expected
+
+
+def test_a_failed_engine_that_lives_is_not_down() -> None:
+    """ENG-6, WIN-4: a failed engine of which something runs still is ended by the undo of its start."""
+    assert is_back(START, DOWN, LEFT, lease=LEASE) is False
+    assert is_back(START, UP, LEFT, lease=LEASE) is True
 
 
 def test_a_suspension_of_somebody_with_what_was_not_compared() -> None:

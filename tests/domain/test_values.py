@@ -20,6 +20,8 @@ from hostler.domain.values import (
     requester,
     rfc3339,
     shorten,
+    sizes,
+    whole,
 )
 
 
@@ -211,3 +213,24 @@ def test_what_is_missing_of_a_requester() -> None:
     """HOLD-14: what is missing of a requester is a dash."""
     assert requester(ip=None, ua=None, client=None) == Requester()
     assert requester(ip="::1", ua="  ", client="").tag() == "::1 ua=- client=-"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(0, 0), (7, 7), (8, None), (-1, None), (True, None), (1.0, None), ("1", None)]
+)
+def test_a_whole_number_of_a_file(value: object, expected: int | None) -> None:
+    """REL-1: of what a file of state may hold only a whole number of its range is taken."""
+    assert whole(value, 0, 7) == expected
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ({"host": 5, "gpu0": -5, "gpu1": "x", "gpu2": 10**40, "gpu3": 1.5}, {"host": 5}),
+        ([1], {}),
+        (None, {}),
+    ],
+)
+def test_sizes_of_a_file(found: object, expected: dict[str, int]) -> None:
+    """REL-1, MEM-5: of sizes by pool those that a machine can have are taken."""
+    assert sizes(found) == expected

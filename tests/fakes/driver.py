@@ -7,7 +7,17 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from hostler.domain.engine import ExitReport, Health, Launch, PortOwner, Probe, Restore, Run, StopReport
+from hostler.domain.engine import (
+    ExitReport,
+    Health,
+    Launch,
+    PortOwner,
+    Probe,
+    Restore,
+    Run,
+    StopReport,
+    served_of,
+)
 from hostler.domain.errors import EngineFailed, Refusal
 from hostler.domain.values import EngineId
 
@@ -107,6 +117,7 @@ class FakeDriver:
             boot_id=BOOT,
             port=launch.port,
             started_at=STARTED,
+            served=served_of(launch),
         )
         self.running[launch.engine] = FakeEngine(
             launch=launch,
@@ -128,6 +139,8 @@ class FakeDriver:
             return self._saw("stranger", alive=found is not None, stranger=name, detail=told)
         if found is None:
             return self._saw("nobody", alive=False, detail=f"nothing listens on port {launch.port}")
+        if launch.port != found.launch.port:
+            return self._saw("nobody", alive=True, detail=f"nothing listens on port {launch.port}")
         ids = found.model_ids if found.health == "ok" else ()
         status = {"ok": 200, "loading": 503}.get(found.health)
         return Probe(

@@ -251,7 +251,6 @@ def parts(world: World, kept: Parts | None = None) -> Parts:
     keeper, completions = FakeHoldKeeper(world.hold), FakeCompletions()
     deadmen = kept.deadmen if kept else FakeDeadmen()
     files = GuardFiles(guard=world.gate.guard, files=world.files, clock=world.clock)
-    files.recall()
     engines: Engines = world.engines
     proving = Proving(drivers=engines.drivers, work=completions, clock=world.clock)
     node = LocalNode(
@@ -280,6 +279,7 @@ def parts(world: World, kept: Parts | None = None) -> Parts:
         clock=world.clock,
     )
     world.parts.nodes[CROW] = node
+    node.recall()
     return Parts(
         world=world,
         node=node,

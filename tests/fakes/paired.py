@@ -49,6 +49,11 @@ class CountedFiles:
         self.saves += 1
         self.kept[name] = value
 
+    def set_aside(self, name: str) -> None:
+        found = self.kept.pop(name, None)
+        if found is not None:
+            self.kept[f"{name}.unreadable"] = found
+
     def directory(self, name: str) -> str:
         return name
 

@@ -32,6 +32,11 @@ class MemoryStateFiles:
             raise OSError(28, "No space left on device", name)
         self.texts[name] = json.dumps(value)
 
+    def set_aside(self, name: str) -> None:
+        text = self.texts.pop(name, None)
+        if text is not None:
+            self.texts[f"{name}.unreadable"] = text
+
     def stands(self, name: str) -> bool:
         return name in self.texts
 

@@ -1,14 +1,17 @@
 import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
 from hostler.domain.engine import State
 from hostler.domain.errors import EngineNotFound, NotLaunchable
-from hostler.domain.fleet import DriverKind
+from hostler.domain.fleet import DriverKind, frozen
 from hostler.domain.gate import Ask
 from hostler.domain.gate_words import Result
 from hostler.domain.values import Cause, EngineId, Requester
 from hostler.services.engines import person
+from tests.fakes.driver import FakeDriver
 from tests.fakes.host import GIB
 from tests.fakes.world import BOT, World, engine, world
 
@@ -34,6 +37,34 @@ async def test_a_ready_engine_is_taken_over() -> None:
         assert (late.lane("a").peak, late.lane("a").taken) == ({"host": 10 * GIB}, {"host": 10 * GIB})
         assert late.events.types == ["engine_found", "engine_ready"]
         assert (it.driver.started, it.driver.stopped) == (["a"], [])
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"port": 8190},
+        {"address": "127.0.0.9", "url": "http://127.0.0.9:8100"},
+        {"health": "/ready"},
+        {"model": "other"},
+        {"argv": ("serve", "more")},
+        {"driver": "compose"},
+    ],
+)
+async def test_what_runs_is_taken_over_as_it_was_started(changed: Mapping[str, object]) -> None:
+    """ENG-7: an engine whose launch changed in the config while it ran is taken over as it was started."""
+    async with world(engine("a")) as it:
+        await it.up("a")
+        late = it.again()
+        lane, started = late.lane("a"), it.lane("a").launch
+        wanted = lane.launch = replace(lane.launch, **changed)  # type: ignore[arg-type]  # some of its fields
+        drivers = frozen({**late.engines.drivers, "compose": FakeDriver(kind="compose")})
+        task = asyncio.ensure_future(replace(late.engines, drivers=drivers).adopt(lane))
+        await it.clock.advance(1)
+        assert task.done()
+        assert (lane.ready, lane.launch, lane.pending) == (True, started, wanted)
+        await late.engines.stop("a", BOT)
+        assert (lane.state, lane.launch, lane.pending) == (State.STOPPED, wanted, None)
+        assert it.driver.up() == set()
 
 
 async def test_an_engine_that_still_loads_is_waited_for() -> None:

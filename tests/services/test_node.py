@@ -20,6 +20,7 @@ from hostler.domain.step import (
     CallWebhook,
     DrainEngine,
     FenceNumber,
+    FoundEngine,
     PointRoute,
     RunCommand,
     StopEngine,
@@ -269,6 +270,8 @@ async def test_an_engine_that_ignores_its_stop_is_no_success(it: Parts, tell: Te
     seen = await tell.rig.wait(it.node.verify(tell.operation(SUSPEND)))
     assert seen is not None
     assert seen.startswith("big is failed: after ")
+    left = await tell.see(STOP)
+    assert left == FoundEngine(up=False, suspended_by=(LEASE,), state="failed", lives=True)
 
 
 async def test_memory_that_stays_away_fails_where_it_is_asked_for(it: Parts, tell: Teller) -> None:

@@ -97,7 +97,7 @@ async def test_state_that_cannot_be_read_is_told() -> None:
         await it.engines.adopt(it.lane("a"))
         routes, suspended = status(it).daemon().warnings
         assert routes.startswith("routes.json: ")
-        assert routes.endswith("; each route has the config's first profile")
+        assert routes.endswith("; a route that no lease pointed has the config's first profile")
         assert suspended == (
             "suspended.json of a cannot be read: it counts as suspended until `hostler resume a`"
         )

@@ -55,7 +55,9 @@ async def test_a_switch_survives_a_restart() -> None:
     assert (event.before, event.after, event.subject) == ("day", "night", {"route": "chat"})
 
 
-@pytest.mark.parametrize("text", ["", "{", "[1]", '{"active": []}', '{"active": "day"}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[1]", "{}", '{"active": []}', '{"active": "day"}', '{"active": {"chat": -1}}']
+)
 async def test_a_broken_file_is_kept_as_found(text: str) -> None:
     """GW-1: a broken routes.json is kept as found and told, and the config's first values are used."""
     files = MemoryStateFiles()
@@ -66,6 +68,7 @@ async def test_a_broken_file_is_kept_as_found(text: str) -> None:
     assert files.texts["routes"] == text
     await it.switch("chat", "night", BOT)
     assert it.broken is None
+    assert files.texts["routes.unreadable"] == text
     assert routes(files).active("chat") == "night"
 
 

@@ -18,13 +18,14 @@ from typing import Final
 from hostler.adapters.ids import new_key
 from hostler.adapters.state_files import make_private, write_whole
 from hostler.domain.fleet import Key, Secret
-from hostler.domain.values import NAME
+from hostler.domain.values import NAME, whole
 from hostler.services.keys import GIVEN
 from hostler.services.needs import StateFiles
 
 LOCAL_KEY: Final = "local.key"
 KEYS: Final = "keys"
 MAX_BYTES: Final = 4096
+MOST_LIMIT: Final = 10**9
 _GOOD: Final = re.compile(r"[\x21-\x7e]{40,512}")
 
 
@@ -95,6 +96,7 @@ def _key(row: Mapping[str, object]) -> Key:
 def _count(value: object) -> int | None:
     if value is None:
         return None
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+    found = whole(value, 1, MOST_LIMIT)
+    if found is None:
         raise ValueError(f"{value!r} is no limit")
-    return value
+    return found

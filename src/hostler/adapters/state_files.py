@@ -7,6 +7,7 @@ never overwritten by the reader.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -38,6 +39,9 @@ class DirectoryStateFiles:
         text = json.dumps(value, allow_nan=False, ensure_ascii=False, indent=1)
         keep_unreadable(path)
         write_whole(path, f"{text}\n".encode())
+
+    def set_aside(self, name: str) -> None:
+        _set_aside(self._place(name, ".json"))
 
     def directory(self, name: str) -> str:
         path = self._place(name, "")
@@ -98,6 +102,11 @@ def keep_unreadable(path: Path) -> None:
     try:
         read_object(path)
     except ValueError:
+        _set_aside(path)
+
+
+def _set_aside(path: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
         path.rename(path.with_name(f"{path.name}.unreadable-{path.lstat().st_mtime_ns:x}"))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeGuard
 
 import structlog
 
@@ -20,9 +22,10 @@ from hostler.adapters.drivers.external import ExternalDriver
 from hostler.adapters.drivers.process import ProcessDriver
 from hostler.adapters.drivers.systemd import SystemdDriver
 from hostler.adapters.host import process_table
+from hostler.adapters.host.listeners import every_listener
 from hostler.adapters.models_dir import ModelsDir
 from hostler.adapters.state_files import DirectoryStateFiles
-from hostler.domain.engine import EngineState, Launch
+from hostler.domain.engine import EngineState, Launch, Run
 from hostler.domain.fleet import DriverKind, Engine, Fleet, Secret, frozen
 from hostler.domain.launching import assign_ports, launch_of
 from hostler.domain.values import EngineId
@@ -113,10 +116,12 @@ def launches_of(
         kept = files.load(PORTS) or {}
     except ValueError:
         kept = {}
-    known = {str(name): port for name, port in kept.items() if isinstance(port, int)}
+    known = {name: port for name, port in kept.items() if _is_port(port)}
     lacking = any(engine.port is None and engine.id not in known for engine in mine)
-    given = assign_ports(mine, fleet.host, known, taken() if lacking else ())
-    wanted = {str(name): port for name, port in given.items()}
+    away = _running_of(known.keys() - {str(it.id) for it in mine if it.port is None}, known, files)
+    others = {*away.values(), *taken()} if lacking else set(away.values())
+    given = assign_ports(mine, fleet.host, known, others)
+    wanted = away | {str(name): port for name, port in given.items()}
     if wanted != known:
         try:
             files.save(PORTS, wanted)
@@ -132,6 +137,36 @@ def _answered(made: Mapping[EngineId, Launch], engine: Engine) -> Launch:
     return replace(made[engine.id], url=made[engine.members[-1]].url)
 
 
+def _is_port(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= run_record.MOST_PORT
+
+
+def _running_of(
+    names: Collection[str], known: Mapping[str, int], files: DirectoryStateFiles
+) -> dict[str, int]:
+    """Kept ports of engines that this config gives none and that run still: they may come back (ENG-7)."""
+    if not names:
+        return {}
+    try:
+        listening = {each.port for each in every_listener()}
+    except OSError:
+        listening = set()  # What runs of ours is known by its record as well.
+    engines = files.root / "engines"
+    return {
+        name: known[name]
+        for name in names
+        if known[name] in listening or _running(engines / name) is not None
+    }
+
+
+def _running(directory: Path) -> Run | None:
+    """The process that the record in an engine's directory names, if that very one still runs."""
+    record = run_record.load(directory, DriverKind.PROCESS)
+    if record is None or record.run.boot_id != process_table.boot_id():
+        return None
+    return record.run if process_table.alive(record.run.pid, record.run.start_ticks) else None
+
+
 def strays(fleet: Fleet, paths: Paths) -> tuple[str, ...]:
     """A sentence for each engine that runs from an earlier config and is in this one no more (CONF-3).
 
@@ -140,11 +175,8 @@ def strays(fleet: Fleet, paths: Paths) -> tuple[str, ...]:
     known = {str(engine.id) for engine in fleet.local_engines()}
     found = []
     for directory in sorted(paths.engines.glob("*")):
-        record = run_record.load(directory, DriverKind.PROCESS)
-        if directory.name in known or record is None or record.run.boot_id != process_table.boot_id():
-            continue
-        run = record.run
-        if process_table.alive(run.pid, run.start_ticks):
+        run = None if directory.name in known else _running(directory)
+        if run is not None:
             found.append(
                 f"{directory.name} still runs (pid {run.pid}, port {run.port}) and is not in the config:"
                 f" put it back and `hostler stop {directory.name}`,"

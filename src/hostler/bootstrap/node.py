@@ -53,7 +53,6 @@ def node_of(
     hold_path = holds.view().path
     if routes.guard is not guard:
         raise ValueError("routes and the gate ask two guards: what one refuses, the other lets through")
-    remembered = GuardFiles(guard=guard, files=files, clock=clock)
     here = engines.lanes.config.fleet.here
     deadmen = SystemDeadmen(
         root=state_dir,
@@ -87,7 +86,7 @@ def node_of(
             table=SystemProcesses(),
             clock=clock,
         ),
-        files=remembered,
+        files=GuardFiles(guard=guard, files=files, clock=clock),
         clock=clock,
     )
-    return node, remembered.recall()
+    return node, node.recall()

@@ -178,12 +178,30 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """Where, and as what, something that runs was started to answer: all that a look at it needs (ENG-7).
+
+    `container` and `compose` say which container it is, for the drivers that have one.
+    """
+
+    address: str
+    port: int
+    url: str
+    health: str
+    model: str
+    argv: tuple[str, ...] = ()
+    container: Container | None = None
+    compose: Compose | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """The durable identity of what was started (ENG-6): pid and start time, never a name or a port.
 
     `start_ticks` are clock ticks since boot, field 22 of /proc/<pid>/stat. `identity` is the container's id
     with its start, or the unit's invocation, where the driver knows its engine by that; `pid` is then its
-    main process, 0 when this host can see none, and there is no supervisor (0).
+    main process, 0 when this host can see none, and there is no supervisor (0). `served` is how it was
+    started; None where nobody wrote that down: an earlier version, or who else started it.
     """
 
     engine: EngineId
@@ -196,6 +214,44 @@ class Run:
     port: int
     started_at: datetime
     identity: str = ""
+    served: Served | None = None
+
+
+def served_of(launch: Launch) -> Served:
+    """What is to be remembered of `launch` while what it started runs."""
+    return Served(
+        address=launch.address,
+        port=launch.port,
+        url=launch.url,
+        health=launch.health,
+        model=launch.model,
+        argv=launch.argv,
+        container=launch.container,
+        compose=launch.compose,
+    )
+
+
+def as_started(launch: Launch, run: Run) -> Launch:
+    """`launch` as `run` was started, whatever the config says by now: it runs on so until it is stopped.
+
+    Where only the port was written down the rest is as in the config.
+    """
+    if run.served is None:
+        own = f":{launch.port}"
+        url = f"{launch.url.removesuffix(own)}:{run.port}" if launch.url.endswith(own) else launch.url
+        return replace(launch, driver=run.driver, port=run.port, url=url)
+    return replace(
+        launch,
+        driver=run.driver,
+        address=run.served.address,
+        port=run.served.port,
+        url=run.served.url,
+        health=run.served.health,
+        model=run.served.model,
+        argv=run.served.argv,
+        container=run.served.container,
+        compose=run.served.compose,
+    )
 
 
 PortOwner = Literal["ours", "stranger", "nobody", "unknown"]

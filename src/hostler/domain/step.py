@@ -199,6 +199,7 @@ class FoundRoute:
 class FoundEngine:
     """An engine: whether it is up (ready, or draining), who suspended it, who keeps it draining.
 
+    `lives`: it is not up, and something of it runs: one that failed, or is not known yet.
     `revival` is what else brings it up, such as `restart: always`; None when nothing does (ENG-2).
     """
 
@@ -207,6 +208,7 @@ class FoundEngine:
     draining_by: tuple[str, ...] = ()
     state: str = ""
     revival: str | None = None
+    lives: bool = False
     kind: Literal["engine"] = "engine"
 
 

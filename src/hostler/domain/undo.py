@@ -56,7 +56,7 @@ def holds_true(step: Step, seen: Found, *, lease: str) -> bool:  # noqa: PLR0911
         case SuspendEngine(), FoundEngine():
             return _put_away(seen) and seen.revival is None
         case StopEngine(), FoundEngine():
-            return not seen.up and seen.revival is None
+            return _down(seen) and seen.revival is None
         case StartEngine(), FoundEngine():
             return seen.up
         case RunCommand(), FoundCommand():
@@ -160,7 +160,7 @@ def is_back(  # noqa: PLR0911 - one answer for each kind
         case StopEngine(), FoundEngine(), FoundEngine():
             return (seen.up or not found.up) and _revived(found, seen)
         case StartEngine(), FoundEngine(), FoundEngine():
-            return not seen.up or found.up
+            return _down(seen) or found.up
         case RunCommand(), FoundCommand(), FoundCommand():
             return seen.already is False
         case ((CallWebhook() | CheckMemory() | VerifyRestore()), FoundNothing(), FoundNothing()):
@@ -227,7 +227,12 @@ def _owes_a_start(step: SuspendEngine, found: FoundEngine) -> bool:
 
 def _put_away(engine: FoundEngine) -> bool:
     """Suspended by somebody, and down: there is nothing to drain, stop or suspend."""
-    return bool(engine.suspended_by) and not engine.up
+    return bool(engine.suspended_by) and _down(engine)
+
+
+def _down(engine: FoundEngine) -> bool:
+    """Nothing of it runs. One that failed does not serve, and may hold its memory still (ENG-6)."""
+    return not engine.up and not engine.lives
 
 
 def _revived(found: FoundEngine, seen: FoundEngine) -> bool:

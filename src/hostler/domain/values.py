@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import IntEnum, StrEnum
@@ -41,6 +42,23 @@ LONGEST_S: Final = LONGEST_DAYS * 86_400.0
 """A hundred years: no time that is meant is longer, and every clock and calendar can still add it."""
 LARGEST: Final = 1 << 60
 """An EiB: no size that is meant is larger."""
+MOST_BYTES: Final = 1 << 50
+"""1 PiB: no machine has so much memory, and a number beyond it was measured by nobody."""
+
+
+def whole(value: object, least: int, most: int) -> int | None:
+    """`value` if it is a whole number of that range; None for anything else that a file may hold."""
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        return None
+    return value
+
+
+def sizes(found: object) -> dict[str, int]:
+    """The sizes in bytes by pool that an object holds; what is no size is left out."""
+    if not isinstance(found, Mapping):
+        return {}
+    given = {str(pool): whole(size, 0, MOST_BYTES) for pool, size in found.items()}
+    return {pool: size for pool, size in given.items() if size is not None}
 
 
 def parse_duration(text: str) -> float:

@@ -253,7 +253,6 @@ class Chooser:
         lane = self._lane(engine)
         if lane is None:
             return self._far(asked.table.engines[engine], asked, found)
-        model = lane.engine.model or lane.engine.id
         return Attempt(
             name=engine,
             address=self.places.engine(lane.launch),
@@ -261,7 +260,7 @@ class Chooser:
             headers=headers.to_upstream(
                 asked.headers, hop=asked.hop + 1, added=self.places.keys(lane.engine.key)
             ),
-            body=self._body(asked, model, found, engine),
+            body=self._body(asked, lane.launch.model, found, engine),
             lane=lane,
             ask=self._ask(engine, asked, found),
             wait_s=asked.wait_s,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hostler.domain.engine import (
     BecameReady,
@@ -21,6 +21,7 @@ from hostler.domain.engine import (
     judge,
 )
 from hostler.domain.errors import EngineFailed, OrchestrationDisabled
+from hostler.domain.fleet import DriverKind
 from hostler.domain.gate import Ask, personal
 from hostler.domain.gate_words import Check, Result
 from hostler.domain.holding import ENGINE
@@ -35,6 +36,8 @@ from hostler.services.starting import BY_HAND, Starting
 from hostler.services.stopping import DRAIN_S, Stopping
 from hostler.services.suspensions import UNREADABLE, Suspensions
 
+RECORDING = (DriverKind.PROCESS, DriverKind.CONTAINER, DriverKind.COMPOSE)
+"""Drivers that write down what they started: it is found though the config names another driver by now."""
 FIRST_LOOKS_S = 0.25
 """How often an adopted engine that still loads is looked at."""
 
@@ -178,7 +181,7 @@ class Engines:
             run = await self._found_running(lane)
             if run is None or lane.state not in (State.STOPPED, State.FAILED):
                 return
-            lane.run = run
+            lane.take_over(run)
             self.lanes.move(lane, Found(engine=lane.engine.id, at=self.clock.now()))
         finally:
             lane.known = True
@@ -192,12 +195,22 @@ class Engines:
         try:
             if self.gate.orchestration_off() is None:
                 await self.revivals.keep_still_off(lane)
-            return await self.drivers[lane.launch.driver].adopt(lane.launch)
+            return await self._recorded(lane)
         except EngineFailed as failure:
             if lane.state is State.STOPPED:
                 at = self.clock.now()
                 self.lanes.move(lane, Failed(engine=lane.engine.id, at=at, why=failure.why))
             return None
+
+    async def _recorded(self, lane: Lane) -> Run | None:
+        """What its driver finds, else what another driver started while the config named that one."""
+        own = lane.launch.driver
+        run = await self.drivers[own].adopt(lane.launch)
+        others = () if own == DriverKind.EXTERNAL else (it for it in RECORDING if it != own)
+        for kind in others:
+            if run is None and kind in self.drivers:
+                run = await self.drivers[kind].adopt(replace(lane.launch, driver=kind))
+        return run
 
     async def _first_look(self, lane: Lane) -> None:
         driver = self.drivers[lane.launch.driver]

@@ -23,6 +23,8 @@ from hostler.wire.values import to_json
 
 HELD: Final = "held"
 FENCE: Final = "fence"
+MOST_ELAPSED_S: Final = 1e10
+"""300 years: no machine ran so long, and no lease or fence does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +151,7 @@ def _moment(row: object) -> Moment:
     told = _text(row, "at", "boot")
     at = parse_instant(told["at"])
     elapsed = row.get("elapsed") if isinstance(row, Mapping) else None
-    if at is None or not isinstance(elapsed, int | float):
+    if at is None or not isinstance(elapsed, int | float) or not 0 <= elapsed <= MOST_ELAPSED_S:
         raise ValueError("it has no moment where one belongs")
     return Moment(at=at, boot=told["boot"], elapsed=float(elapsed))
 

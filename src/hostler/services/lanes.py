@@ -29,6 +29,7 @@ from hostler.domain.engine import (
     StopBegun,
     Stopped,
     apply,
+    as_started,
 )
 from hostler.domain.errors import Draining, EngineNotFound, Refusal
 from hostler.domain.events import Event
@@ -136,6 +137,12 @@ class Lane:
         """Take up what a reload wants of its launch, if nothing of it runs."""
         if self.pending is not None and self.run is None and not self.status.state.up:
             self.launch, self.pending = self.pending, None
+
+    def take_over(self, run: Run) -> None:
+        """`run` is its: used as it was started, and the config is taken up by its next start (ENG-7)."""
+        self.run, configured = run, self.pending or self.launch
+        self.launch = as_started(configured, run)
+        self.pending = configured if configured != self.launch else None
 
     @property
     def ready(self) -> bool:

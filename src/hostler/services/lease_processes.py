@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hostler.domain.errors import InvalidRequest, LimitReached, StoreFull
-from hostler.domain.values import shorten
+from hostler.domain.values import shorten, whole
 from hostler.services.needs import Clock
 from hostler.services.node_needs import Member, ProcessTable, Records
 
@@ -21,6 +21,8 @@ GRACE_S: Final = 10.0
 GONE_S: Final = 5.0
 """How long a killed process may take to be gone."""
 LOOK_S: Final = 0.1
+MOST_PID: Final = (1 << 31) - 1
+MOST_TICKS: Final = (1 << 63) - 1
 MOST: Final = 256
 """Groups of one lease."""
 
@@ -100,8 +102,9 @@ class LeaseProcesses:
         rows = found.get("groups")
         groups = []
         for row in rows if isinstance(rows, list) else []:
-            pid, ticks = (row.get("pid"), row.get("start_ticks")) if isinstance(row, dict) else (None, None)
-            if isinstance(pid, int) and isinstance(ticks, int) and pid > 1:
+            found = row if isinstance(row, dict) else {}
+            pid, ticks = whole(found.get("pid"), 2, MOST_PID), whole(found.get("start_ticks"), 0, MOST_TICKS)
+            if pid is not None and ticks is not None:
                 groups.append((pid, ticks))
         return tuple(groups)
 

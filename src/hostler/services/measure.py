@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from hostler.domain.events import Event
 from hostler.domain.fleet import frozen
 from hostler.domain.memory import Pools, effective_need, floor_of, pool_of
-from hostler.domain.values import EngineId, format_size
+from hostler.domain.values import EngineId, format_size, sizes
 from hostler.services.lanes import Lane, Lanes
 from hostler.services.needs import Clock, Driver, Events, MemoryReader, StateFiles
 
@@ -128,8 +128,8 @@ class Measure:
         except ValueError:
             return
         if found is not None:
-            lane.peak = frozen(_sizes(found.get("peak")))
-            lane.taken = frozen(_sizes(found.get("steady")))
+            lane.peak = frozen(sizes(found.get("peak")))
+            lane.taken = frozen(sizes(found.get("steady")))
 
     def _pools(self) -> Pools:
         """The live readings; of a machine that cannot be read nothing is measured."""
@@ -157,13 +157,3 @@ def _name(lane: Lane) -> str:
 
 def _larger(one: Mapping[str, int], two: Mapping[str, int]) -> dict[str, int]:
     return {name: max(one.get(name, 0), two.get(name, 0)) for name in (*one, *two)}
-
-
-def _sizes(found: object) -> dict[str, int]:
-    if not isinstance(found, Mapping):
-        return {}
-    return {
-        str(name): size
-        for name, size in found.items()
-        if isinstance(size, int) and not isinstance(size, bool) and size >= 0
-    }

@@ -148,6 +148,10 @@ class StateFiles(Protocol):
         """Write it whole: temp file, fsync, rename. Raises OSError; the old one stays then."""
         ...
 
+    def set_aside(self, name: str) -> None:
+        """Keep what is there now as `<name>.json.unreadable-…`, if anything is. Raises OSError."""
+        ...
+
     def directory(self, name: str) -> str:
         """The path of `<state>/<name>`, made 0700 when missing."""
         ...

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from hostler.domain.errors import InvalidRequest, Refusal, StepFailed
 from hostler.domain.fence import Fence
-from hostler.domain.holding import HOLD, Holding
+from hostler.domain.holding import HOLD, ROUTE, Holding
 from hostler.domain.plan import text
 from hostler.domain.step import (
     ArmDeadman,
@@ -151,8 +151,30 @@ class LocalNode:
         """See `Node.raise_fence`. Refuses `store_full`: it is up all the same, until a restart."""
         await self.files.raise_fence(fence)
 
+    def recall(self) -> tuple[str, ...]:
+        """What it knew before this start; a sentence for each file that cannot be read."""
+        told = self.files.recall()
+        held = self.files.guard.posts.held
+        if held:
+            self._recall_routes(held)
+        return told
+
+    def _recall_routes(self, held: Mapping[str, Holding]) -> None:
+        """Once, where it is not known which profiles were active: those that leases pointed to (REL-1)."""
+        if not self.routes.routes.current.lost:
+            return
+        pointed: dict[str, str] = {}
+        for thing, holding in held.items():
+            kind, _, name = thing.partition(" ")
+            profile = self.receipts.pointed(holding.lease).get(name) if kind == ROUTE else None
+            if profile is not None:
+                pointed[name] = profile
+        self.routes.routes.recall(pointed)
+
     async def adopt(self, held: Mapping[str, Holding]) -> None:
         """See `Node.adopt`. Refuses `store_full`: they are held all the same, until a restart."""
+        async with self.routes.routes.lock:
+            self._recall_routes(held)
         await self.files.adopt(held)
         await self.deadman.settle(held)
         await self.upkeep()

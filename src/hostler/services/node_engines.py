@@ -77,6 +77,7 @@ class NodeEngines:
             draining_by=tuple(sorted(lane.drains)),
             state=lane.state.value,
             revival=await self.engines.revivals.found(lane),
+            lives=lane.state not in _UP and (lane.state.up or lane.run is not None),
         )
 
     async def perform(self, operation: Operation, step: EngineWork) -> None:

@@ -41,6 +41,8 @@ from hostler.services.window_files import Before, back_of, before_of
 from hostler.wire.values import to_json
 
 LOOK_S: Final = 0.25
+LONGEST_S: Final = 1e6
+"""What a start took, at most: a longer one in a report is damage, and is not told."""
 WITHIN_S: Final = 5.0
 """How long readings may take to settle: each stop has waited for its own memory already (MEM-4)."""
 

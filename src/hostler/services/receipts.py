@@ -15,13 +15,21 @@ from typing import Final
 from hostler.domain.errors import IdempotencyConflict, Refusal, StaleGeneration, StoreFull
 from hostler.domain.holding import Holding
 from hostler.domain.journal import Entry, EntryState
-from hostler.domain.step import CallWebhook, FenceNumber, Operation, RunCommand
-from hostler.domain.values import rfc3339
+from hostler.domain.step import (
+    CallWebhook,
+    FenceNumber,
+    Operation,
+    PointRoute,
+    RunCommand,
+    Step,
+    Undo,
+)
+from hostler.domain.values import rfc3339, whole
 from hostler.services.needs import Clock
 from hostler.services.node_needs import Records
 from hostler.services.schedule_needs import NodeMemory, Remembered
 from hostler.wire.refusals import error_of
-from hostler.wire.steps import found_from_json, plain, step_from_json
+from hostler.wire.steps import found_from_json, plain, step_from_json, work_from_json
 from hostler.wire.told import refusal_from
 
 FENCES: Final = "fences"
@@ -29,6 +37,8 @@ WHOLE: Final = "engine "
 """What begins the cover of a distributed engine's operations: its numbers are no schedule's (ENG-11)."""
 KEPT: Final = timedelta(days=7)
 MOST: Final = 1000
+MOST_GENERATION: Final = (1 << 63) - 1
+"""What the schedule's store can count to: a higher number would refuse every step that is still to come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,10 +112,13 @@ class Receipts:
             found = None
             told = list(map(self._covered, self.records.names()))
         else:
-            told = [{name: _read(it) for name, it in (found or {}).items()}]
+            numbers = {name: _read(it) for name, it in (found or {}).items()}
+            told = [numbers]
+            if None in numbers.values():
+                told += map(self._covered, self.records.names())
         highest: dict[str, FenceNumber] = {}
-        for numbers in told:
-            for name, number in numbers.items():
+        for each in told:
+            for name, number in each.items():
                 if number is not None and (name not in highest or highest[name].order < number.order):
                     highest[name] = number
         return highest
@@ -116,7 +129,7 @@ class Receipts:
         except ValueError:
             return {}
         covers, number = found.get("covers"), _read(found.get("fence"))
-        return dict.fromkeys(covers, number) if isinstance(covers, list) else {}
+        return dict.fromkeys(map(str, covers), number) if isinstance(covers, list) else {}
 
     # ------------------------------------------------------------ what it remembers
 
@@ -156,7 +169,10 @@ class Receipts:
                 continue
             n = _number_of(name)
             state = EntryState.UNDONE if n in undone else EntryState.BEGUN
-            step, found = step_from_json(row.get("step")), found_from_json(row.get("found"))
+            try:
+                step, found = step_from_json(row.get("step")), found_from_json(row.get("found"))
+            except ValueError:
+                continue  # As one that cannot be read at all: what it did is not known here.
             entries.append(Entry(lease=holding.lease, n=n, step=step, found=found, state=state))
         if fence is None:
             return None
@@ -214,10 +230,20 @@ class Receipts:
         """The command or webhook of that digest as it was done here for the lease (LEASE-5, CONF-6)."""
         for name in self.records.names():
             row = self._load(name) if name.partition(".")[0] == lease else None
-            step = None if row is None or is_undo(name) else step_from_json(row.get("step"))
+            step = None if row is None or is_undo(name) else _work(row)
             if isinstance(step, RunCommand | CallWebhook) and step.digest == digest:
                 return step
         return None
+
+    def pointed(self, lease: str) -> Mapping[str, str]:
+        """Where the lease has its routes: what its steps, or their undos, made of each last (GW-1)."""
+        told: list[tuple[str, PointRoute]] = []
+        for name in self.records.names():
+            row = self._load(name) if name.partition(".")[0] == lease else None
+            work = None if row is None or row.get("refusal") is not None else _work(row)
+            if row is not None and isinstance(work, PointRoute):
+                told.append((str(row.get("begun")), work))
+        return {step.route: step.profile for _, step in sorted(told, key=lambda it: it[0])}
 
     def _load(self, name: str) -> Mapping[str, object] | None:
         """The receipt; one that cannot be read is none: its steps look before they act."""
@@ -236,6 +262,14 @@ class Receipts:
             await asyncio.to_thread(self.records.save, name, value)
         except OSError as error:
             raise StoreFull(file=f"receipts/{name}.json", why=error.strerror or str(error)) from error
+
+
+def _work(row: Mapping[str, object]) -> Step | Undo | None:
+    """What a receipt is of; None for one that is damaged."""
+    try:
+        return work_from_json(row.get("step"))
+    except ValueError:
+        return None
 
 
 def same(one: Operation, other: Operation) -> bool:
@@ -281,7 +315,7 @@ def _number(number: FenceNumber) -> dict[str, object]:
 def _read(found: object) -> FenceNumber | None:
     if not isinstance(found, Mapping):
         return None
-    epoch, generation = found.get("epoch"), found.get("generation")
-    if not isinstance(epoch, str) or not isinstance(generation, int):
+    epoch, generation = found.get("epoch"), whole(found.get("generation"), 0, MOST_GENERATION)
+    if not isinstance(epoch, str) or generation is None:
         return None
     return FenceNumber(epoch=epoch, generation=generation)

@@ -1,8 +1,8 @@
 """Routes of this node: the present table, and the switch of a profile (GW-1, GW-3).
 
 Decides nothing about requests. The table is swapped by reference; the active profiles are kept in
-`routes.json`, so that a switch survives restarts. A file that cannot be read is kept as found, and the
-config's first values are used.
+`routes.json`, so that a switch survives restarts. A file that cannot be read is kept as found; a route that a
+lease has is then where that lease pointed it (REL-1), and of the others the config's first values are used.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hostler.domain.fleet import Fleet, frozen
 from hostler.domain.holding import ROUTE
 from hostler.domain.registry import Row
 from hostler.domain.route import Table, build, switched, with_rows
-from hostler.domain.values import Requester
+from hostler.domain.values import Requester, shorten
 from hostler.services.guard import Guard
 from hostler.services.lanes import heard
 from hostler.services.needs import Clock, Events, StateFiles
@@ -29,13 +29,15 @@ FILE = "routes"
 class Current:
     """The one reference that is swapped. `kept` are the profiles that somebody switched to, by route.
 
-    `rows` are peers' rows that an id leads to.
+    `rows` are peers' rows that an id leads to. `lost`: what was kept was not there, or could not be read, and
+    no lease was asked yet for its routes.
     """
 
     table: Table
     kept: Mapping[str, str] = field(default_factory=lambda: frozen({}))
     broken: str | None = None
     rows: Sequence[Row] = ()
+    lost: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +75,17 @@ class Routes:
         self.current.rows = rows
         self.current.table = with_rows(self.current.table, rows)
 
+    def recall(self, pointed: Mapping[str, str]) -> None:
+        """Let routes be where leases `pointed` them, of which nothing was kept that could be read (REL-1)."""
+        self.current.lost = False
+        lacking = {name: it for name, it in pointed.items() if name not in self.current.kept}
+        if not lacking:
+            return
+        self.current.kept = frozen({**lacking, **self.current.kept})
+        self.current.table = build(self.current.table.fleet, self.current.kept, self.current.rows)
+        if self.current.broken is None:
+            self.current.broken = "it is not there, and was when a lease pointed a route"
+
     def active(self, name: str) -> str | None:
         """The active profile of a route; None when it has none."""
         return self.table.active.get(name)
@@ -101,6 +114,8 @@ class Routes:
             table = switched(self.table, name, profile)
             kept = {**self.current.kept, name: profile}
             try:
+                if self.current.broken is not None:
+                    await asyncio.to_thread(self.files.set_aside, FILE)
                 await asyncio.to_thread(self.files.save, FILE, {"active": kept})
             except OSError as error:
                 raise StoreFull(file=f"{FILE}.json", why=error.strerror or str(error)) from error
@@ -118,13 +133,19 @@ class Routes:
 
 
 def load(fleet: Fleet, files: StateFiles) -> Current:
-    """The table of `fleet` with the active profiles that were kept."""
+    """The table of `fleet` with the active profiles that were kept, as far as they can be read."""
     try:
         found = files.load(FILE)
     except ValueError as error:
-        return Current(table=build(fleet, {}), broken=str(error))
+        return Current(table=build(fleet, {}), broken=str(error), lost=True)
     kept = found.get("active") if found is not None else {}
     if not isinstance(kept, dict):
-        return Current(table=build(fleet, {}), broken=f"{FILE}.json has no object `active`")
-    good = {str(name): profile for name, profile in kept.items() if isinstance(profile, str)}
-    return Current(table=build(fleet, good), kept=frozen(good))
+        return Current(table=build(fleet, {}), broken="it has no object `active`", lost=True)
+    good = {name: profile for name, profile in kept.items() if isinstance(profile, str)}
+    odd = ", ".join(shorten(name) for name in kept if name not in good)
+    return Current(
+        table=build(fleet, good),
+        kept=frozen(good),
+        broken=f"it has no profile of {odd}" if odd else None,
+        lost=found is None or bool(odd),
+    )

@@ -296,7 +296,10 @@ class Status:
         if catalog.trouble:
             told.append(f"the catalog: {catalog.trouble}")
         if self.routes.broken is not None:
-            told.append(f"routes.json: {self.routes.broken}; each route has the config's first profile")
+            told.append(
+                f"routes.json: {self.routes.broken};"
+                " a route that no lease pointed has the config's first profile"
+            )
         told += [
             f"suspended.json of {lane.engine.id} cannot be read: it counts as suspended until"
             f" `hostler resume {lane.engine.id}`"

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hostler.domain.fleet import HOST_POOL
+from hostler.domain.values import LONGEST_S, sizes
 from hostler.domain.window import Back
 
 
@@ -64,13 +65,6 @@ def back_of(row: Mapping[str, object], here: str) -> Back:
         up=row.get("up") is True,
         verified=row.get("verified") is True,
         why=str(row.get("why") or ""),
-        memory={HOST_POOL: memory} if isinstance(memory, int) else sizes(memory),
-        seconds=float(seconds) if isinstance(seconds, int | float) else None,
+        memory=sizes(memory if isinstance(memory, Mapping) else {HOST_POOL: memory}),
+        seconds=float(seconds) if isinstance(seconds, int | float) and 0 <= seconds <= LONGEST_S else None,
     )
-
-
-def sizes(found: object) -> Mapping[str, int]:
-    """Bytes by pool, of what was written as such."""
-    if not isinstance(found, Mapping):
-        return {}
-    return {str(pool): size for pool, size in found.items() if isinstance(size, int)}

@@ -43,6 +43,10 @@ class ComposeServices:
         keys = _keys(launch)
         return ByService(project=keys.project, service=keys.service)
 
+    def named(self, launch: Launch) -> bool:
+        """With `compose`."""
+        return launch.compose is not None
+
     def owns(self, launch: Launch, seen: Container) -> bool:
         """The labels said so."""
         return True

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final, Protocol
 from urllib.parse import quote
@@ -21,7 +21,16 @@ from hostler.adapters.drivers.container_end import call_off, ending, exit_of
 from hostler.adapters.drivers.container_find import Where, find, find_now, inspect
 from hostler.adapters.drivers.container_seen import NEVER, Container, instant, policy
 from hostler.adapters.host import process_table
-from hostler.domain.engine import ExitReport, Launch, Probe, Restore, Run, StopReport
+from hostler.domain.engine import (
+    ExitReport,
+    Launch,
+    Probe,
+    Restore,
+    Run,
+    StopReport,
+    as_started,
+    served_of,
+)
 from hostler.domain.errors import EngineFailed, NotLaunchable
 from hostler.domain.values import EngineId
 
@@ -39,6 +48,10 @@ class Maker(Protocol):
 
     def where(self, launch: Launch) -> Where:
         """How the engine's container is found."""
+        ...
+
+    def named(self, launch: Launch) -> bool:
+        """Whether `launch` says which container it is: not so for an engine that has another driver now."""
         ...
 
     def owns(self, launch: Launch, seen: Container) -> bool:
@@ -95,7 +108,7 @@ class ContainerDriver:
             raise _failed(launch, error) from error
         if made is None:
             raise EngineFailed(engine=launch.engine, why="it was started, and there is no container of it")
-        run = container_record.run_of(launch, made)
+        run = replace(container_record.run_of(launch, made), served=served_of(launch))
         try:
             await asyncio.to_thread(container_record.save, launch, run)
         except OSError as error:
@@ -108,23 +121,41 @@ class ContainerDriver:
     async def adopt(self, launch: Launch) -> Run | None:
         """The container that the config names, if it runs: whoever started it (ENG-7), else None.
 
+        Where the config names another than the one that we started, and that one runs still, it is that one.
         Where the container engine cannot be asked it is the recorded one, if its main process is seen to
         live. Refuses `engine_failed` when nothing is seen: that it does not run would be a guess.
         """
+        recorded = container_record.load(launch)
+        if recorded is not None and recorded.driver != launch.driver:
+            recorded = None
         try:
+            before = await self._before(launch, recorded)
+            if before is not None or not self.maker.named(launch):
+                return before
             seen = await find(self.api, self.maker.where(launch))
         except (Unanswered, Declined) as error:
-            recorded = container_record.load(launch)
             if recorded is not None and container_record.lives(recorded):
                 return recorded
             raise _failed(launch, error) from error
         if seen is None or not seen.up or not self.maker.owns(launch, seen):
             return None
-        run = container_record.run_of(launch, seen)
-        if run != container_record.load(launch):
+        run = container_record.as_recorded(container_record.run_of(launch, seen), recorded)
+        if run != recorded:
             with contextlib.suppress(OSError):  # It runs and is known now; only its next finding is slower.
                 await asyncio.to_thread(container_record.save, launch, run)
         return run
+
+    async def _before(self, launch: Launch, recorded: Run | None) -> Run | None:
+        """The recorded run, where the config names another container by now and this one runs still."""
+        if recorded is None or recorded.served is None:
+            return None
+        then = as_started(launch, recorded)
+        if not self.maker.named(then):
+            return None
+        if self.maker.named(launch) and self.maker.where(then) == self.maker.where(launch):
+            return None
+        seen = await find(self.api, self.maker.where(then))
+        return recorded if seen is not None and seen.up and seen.identity == recorded.identity else None
 
     def restore(self, launch: Launch) -> Restore:
         """The start in words that need no driver. Refuses `engine_failed` when there are none to promise."""

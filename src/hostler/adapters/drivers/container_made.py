@@ -42,6 +42,10 @@ class NamedContainers:
         """By its name."""
         return ByName(name=_keys(launch).name)
 
+    def named(self, launch: Launch) -> bool:
+        """With `container`."""
+        return launch.container is not None
+
     def owns(self, launch: Launch, seen: Container) -> bool:
         """Without `image` the name decides; with it the label of our making."""
         return _keys(launch).image is None or seen.labels.get(ENGINE_LABEL) == launch.engine

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from hostler.adapters.drivers import container_world
+from hostler.adapters.drivers import container_world, run_record
 from hostler.adapters.drivers.container_seen import Container
 from hostler.adapters.host import process_table
 from hostler.domain.engine import Launch, Run
@@ -39,6 +40,13 @@ def run_of(launch: Launch, seen: Container) -> Run:
     )
 
 
+def as_recorded(run: Run, recorded: Run | None) -> Run:
+    """`run` with how it was started, where the record is of this very start and says so."""
+    if recorded is None or recorded.served is None or recorded.identity != run.identity:
+        return run
+    return replace(run, port=recorded.served.port, served=recorded.served)
+
+
 def id_of(run: Run) -> str:
     """The id of the run's container."""
     return run.identity.partition(" ")[0]
@@ -63,6 +71,7 @@ def save(launch: Launch, run: Run) -> None:
         "boot_id": run.boot_id,
         "port": run.port,
         "started_at": run.started_at.isoformat(),
+        "served": None if run.served is None else asdict(run.served),
     }
     part = directory / f"{FILE}.part"
     fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -82,14 +91,15 @@ def load(launch: Launch) -> Run | None:
         return Run(
             engine=EngineId(str(value["engine"])),
             driver=str(value["driver"]),
-            pid=int(value["pid"]),
-            start_ticks=int(value["start_ticks"]),
+            pid=run_record.number(value["pid"], run_record.MOST_PID),
+            start_ticks=run_record.number(value["start_ticks"], run_record.MOST_TICKS),
             supervisor_pid=0,
             supervisor_ticks=0,
             boot_id=str(value["boot_id"]),
-            port=int(value["port"]),
+            port=run_record.number(value["port"], run_record.MOST_PORT),
             started_at=datetime.fromisoformat(str(value["started_at"])),
             identity=str(value["identity"]),
+            served=run_record.served_from_json(value.get("served")),
         )
     except (OSError, ValueError, TypeError, KeyError, RecursionError, OverflowError):
         return None

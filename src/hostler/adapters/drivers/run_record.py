@@ -10,13 +10,15 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from hostler.domain.engine import ExitReport, Launch, Run
-from hostler.domain.values import EngineId
+import msgspec
+
+from hostler.domain.engine import ExitReport, Launch, Run, Served, served_of
+from hostler.domain.values import EngineId, whole
 
 RUN_FILE: Final = "run.json"
 LOCK_FILE: Final = "run.lock"
@@ -24,6 +26,9 @@ FORMAT: Final = 1
 PASSED_ON: Final = ("PATH", "HOME", "LANG", "TZ", "XDG_RUNTIME_DIR")
 """All that an engine gets of our own environment (ENG-2)."""
 SIGKILL: Final = 9
+MOST_PORT: Final = 65535
+MOST_PID: Final = (1 << 31) - 1
+MOST_TICKS: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +56,7 @@ def write_spec(path: Path, launch: Launch, environment: Mapping[str, str]) -> No
         "cwd": launch.cwd,
         "directory": launch.directory,
         "port": launch.port,
+        "served": served_to_json(launch),
         "log_size": launch.log_size,
         "log_files": launch.log_files,
     }
@@ -86,13 +92,14 @@ def parse(value: object, driver: str) -> Record:
     run = Run(
         engine=EngineId(str(value["engine"])),
         driver=driver,
-        pid=int(value["pid"]),
-        start_ticks=int(value["start_ticks"]),
-        supervisor_pid=int(value["supervisor_pid"]),
-        supervisor_ticks=int(value["supervisor_ticks"]),
+        pid=number(value["pid"], MOST_PID),
+        start_ticks=number(value["start_ticks"], MOST_TICKS),
+        supervisor_pid=number(value["supervisor_pid"], MOST_PID),
+        supervisor_ticks=number(value["supervisor_ticks"], MOST_TICKS),
         boot_id=str(value["boot_id"]),
-        port=int(value["port"]),
+        port=number(value["port"], MOST_PORT),
         started_at=datetime.fromisoformat(str(value["started_at"])),
+        served=served_from_json(value.get("served")),
     )
     return Record(
         run=run,
@@ -100,6 +107,28 @@ def parse(value: object, driver: str) -> Record:
         argv_sha256=str(value["argv_sha256"]),
         ended=_ended(value["exit"]),
     )
+
+
+def number(value: object, most: int) -> int:
+    """A whole number from 0 to `most`. Raises ValueError for anything else."""
+    found = whole(value, 0, most)
+    if found is None:
+        raise ValueError(f"{value!r} is no number from 0 to {most}")
+    return found
+
+
+def served_to_json(launch: Launch) -> Mapping[str, object]:
+    """How `launch` answers, as records keep it beside the identity of what was started."""
+    return asdict(served_of(launch))
+
+
+def served_from_json(value: object) -> Served | None:
+    """What `served_to_json` wrote. None for a record of an earlier version, or what cannot be understood."""
+    try:
+        found = msgspec.convert(value, Served)
+    except msgspec.ValidationError:
+        return None
+    return found if 0 <= found.port <= MOST_PORT else None
 
 
 def _ended(value: object) -> ExitReport | None:
