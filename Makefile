@@ -91,7 +91,7 @@ coverage: install
 
 slow: install ## the tests that take longer
 	@echo "== slow tests"
-	@$(PY) -m pytest -m "slow and not cases" || { code=$$?; [ $$code -eq 5 ] && echo "no test is marked slow" || exit $$code; }
+	@$(PY) -m pytest -n $(WORKERS) -m "slow and not cases" || { code=$$?; [ $$code -eq 5 ] && echo "no test is marked slow" || exit $$code; }
 
 machine: install ## the state machine of leases and jobs, with random examples (MINUTES=20)
 	@$(PY) -m tools.machine --minutes $(MINUTES)
