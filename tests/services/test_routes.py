@@ -5,6 +5,7 @@ import pytest
 
 from hostler.domain.errors import InvalidRequest, NotFound, StoreFull
 from hostler.domain.fleet import EngineTarget, Fleet, Plain, Route, frozen
+from hostler.domain.holding import Holding
 from hostler.domain.values import EngineId, RouteName
 from hostler.services.routes import Routes, load
 from tests.fakes.clock import ManualClock, inline_threads
@@ -78,6 +79,25 @@ async def test_a_profile_that_is_gone_is_not_used() -> None:
     files.texts["routes"] = '{"active": {"chat": "dusk", "gone": "day", "bare": 3}}'
     it = routes(files)
     assert (it.active("chat"), it.active("bare"), it.active("gone")) == ("day", None, None)
+
+
+async def test_a_profile_that_comes_back_is_not_switched_to() -> None:
+    """CONF-3, F26: a switch to what a config had no more is forgotten, unless a lease has the route."""
+    made = two_routes()
+    chat = made.routes[RouteName("chat")]
+    day_only = replace(chat, profiles=frozen({"day": chat.profiles["day"]}))
+    lacking = replace(made, routes=frozen({**made.routes, chat.name: day_only}))
+    it = routes(MemoryStateFiles())
+    await it.switch("chat", "night", BOT)
+    it.retable(lacking)
+    assert it.active("chat") == "day"
+    it.guard.adopt({"route chat": Holding(lease="ls_1", resource="box", holder="ann")})
+    it.retable(made)
+    assert it.active("chat") == "night"
+    it.retable(lacking)
+    it.guard.adopt({})
+    it.retable(made)
+    assert it.active("chat") == "day"
 
 
 async def test_a_switch_to_what_is_not_there() -> None:

@@ -62,7 +62,20 @@ class Routes:
         return self.current.broken
 
     def retable(self, fleet: Fleet) -> None:
-        """The routes of another config, with what was switched (CONF-3). To be called under `lock`."""
+        """The routes of another config, with what was switched (CONF-3). To be called under `lock`.
+
+        A switch to a profile that the config before had no more is forgotten: whoever puts such a profile in
+        again does not switch to it. While a lease has the route it is the lease's (F26).
+        """
+        before = self.table.routes
+        kept = {
+            name: profile
+            for name, profile in self.current.kept.items()
+            if name not in before
+            or profile in before[name].profiles
+            or self.guard.holding(ROUTE, name) is not None
+        }
+        self.current.kept = frozen(kept)
         self.current.table = build(fleet, self.current.kept, self.current.rows)
 
     async def share(self, rows: Sequence[Row]) -> None:
