@@ -29,7 +29,7 @@ HEAD = "version: 1\n"
             "node.shutdown: expected a duration such as 90s, 15m or 2h30m, not the number 90",
         ),
         ("node: {shutdown: »'5 minutes'}", "node.shutdown: expected a duration"),
-        ("node: {shutdown: »9000000d}", "node.shutdown: at most ten years"),
+        ("node: {shutdown: »9000d}", "node.shutdown: expected a duration of at most ten years"),
         ("node: {log: {size: »10}}", "node.log.size: expected a size such as 512 MiB"),
         ("node: {log: {size: »10 MB/s}}", "node.log.size: expected a size"),
         ("node: {log: {size: »-1 MiB}}", "node.log.size: expected a size"),

@@ -13,6 +13,7 @@ from hostler.domain.errors import (
     LeaseNotFound,
     MemoryResidue,
     NodeUnreachable,
+    NotFound,
     ServingClassRefused,
     SlotTaken,
     TtlRefused,
@@ -271,6 +272,8 @@ async def test_the_report_is_of_every_host() -> None:
         told = await it.head.parts.windows.report(window.id)
         assert [(row.engine, row.up, row.why) for row in told.engines] == [("bots", True, "it took 9.0 GiB")]
         assert told.wrong == ("crow: bots: it took 9.0 GiB",)
+        it.node.faults["report"] = NotFound(what="window", name=window.id)
+        assert (await it.head.parts.windows.report(window.id)).wrong == ()
         it.node.faults["report"] = NodeUnreachable(host="crow", why="cut")
         told = await it.head.parts.windows.report(window.id)
         assert told.engines == ()

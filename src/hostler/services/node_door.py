@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from hostler.domain.errors import NotFound
 from hostler.domain.step import Operation
-from hostler.domain.values import rfc3339
+from hostler.domain.values import NAME, rfc3339, shorten
 from hostler.services.definitions import Definitions
 from hostler.services.needs import Clock
 from hostler.services.node import LocalNode
@@ -167,8 +167,10 @@ class NodeDoor:
         )
 
     async def report(self, window: str) -> wire.ReportAnswer:
-        """What this host wrote down of a window's restore (WIN-4)."""
+        """What this host wrote down of a window's restore (WIN-4). Refuses `not_found` for what is no id."""
         self.own.hear()
+        if not NAME.fullmatch(window):
+            raise NotFound(what="window", name=shorten(window))
         found = await self.node.report(window)
         return wire.ReportAnswer(api=self.api, engines=found.engines, wrong=found.wrong)
 

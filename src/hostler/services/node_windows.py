@@ -285,13 +285,15 @@ class NodeWindows:
     # ------------------------------------------------------------ what is kept
 
     def report(self, window: str) -> HostReport:
-        """What this host wrote down of its restore (WIN-4): its daemon, who looks last, else its deadman."""
+        """What this host wrote down of its restore (WIN-4): its daemon, who looks last, else its deadman.
+
+        Refuses `not_found` for a window that was never opened here.
+        """
         try:
-            found = (
-                self.files.load(f"windows/{window}/verified")
-                or self.files.load(f"windows/{window}/report")
-                or {}
-            )
+            known = [self.files.load(f"windows/{window}/{name}") for name in ("verified", "report", "before")]
+            if known == [None, None, None]:
+                raise NotFound(what="window", name=shorten(window))
+            found = known[0] or known[1] or {}
         except ValueError as error:
             return HostReport(wrong=(f"the report cannot be read: {error}",))
         rows, wrong = found.get("engines"), found.get("wrong", found.get("failing"))

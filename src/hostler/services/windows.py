@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 
-from hostler.domain.errors import InvalidRequest, LeaseNotFound, Refusal
+from hostler.domain.errors import InvalidRequest, LeaseNotFound, NotFound, Refusal
 from hostler.domain.lease import CancelAsked, Decision, Lease, LeaseId, State, Struck, UndoBegun
 from hostler.domain.lease_news import ABORTED
 from hostler.domain.moment import shown
@@ -197,6 +197,8 @@ class Windows:
                 continue
             try:
                 found = await node.report(lease.id)
+            except NotFound:
+                continue  # It was called off before it came to this host.
             except Refusal as refusal:
                 wrong.append(f"{host}: its report is not to be had: {str(refusal).removesuffix('.')}")
                 continue

@@ -155,6 +155,7 @@ NODES: Final = (
         summary="What this host wrote down of a window's restore: each engine, and what is wrong.",
         handler=nodes.report,
         answer=ReportAnswer,
+        refusals=(NotFound,),
     ),
     Endpoint(
         method="GET",
