@@ -272,7 +272,7 @@ async def test_nobody_of_a_unit_is_left(rig: SystemdRig, mode: str) -> None:
     run = await start_ready(rig.driver, launch)
     child = pid_in(brood)
     assert not gone(child)
-    report = await rig.driver.stop(launch, run, timeout_s=1)
+    report = await rig.driver.stop(launch, run, timeout_s=3)
     assert (report.gone, report.left) == (True, ())
     assert gone(child)
 
@@ -287,7 +287,7 @@ async def test_what_a_crash_left_is_ended(rig: SystemdRig, ending: signal.Signal
     os.kill(run.pid, ending)
     await rig.driver.wait_exit(launch, run)
     assert not gone(child)
-    report = await rig.driver.stop(launch, run, timeout_s=1)
+    report = await rig.driver.stop(launch, run, timeout_s=3)
     assert (report.gone, report.left) == (True, ())
     assert gone(child)
 
