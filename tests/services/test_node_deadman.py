@@ -1,6 +1,5 @@
 """The deadman's steps on this host, and what goes on beside the steps of a window."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -23,7 +22,7 @@ from hostler.domain.values import HostName
 from hostler.services.node_deadman import SECOND_S
 from tests.fakes.deadmen import FakeDeadmen
 from tests.fakes.node_parts import Parts
-from tests.services.node_conformance import HOST, LEASE, OTHER, LocalRig, Teller, local_rig
+from tests.services.node_conformance import HOST, LEASE, OTHER, Teller
 
 ARM = ArmDeadman(host=HOST, window=LEASE, mode="heavy", cap_s=60.0, bring_back=("big",), end=("cold",))
 DISARM = DisarmDeadman(host=HOST, window=LEASE)
@@ -39,31 +38,6 @@ REPORT = DeadmanReport(
     ended=("cold",),
     back=("big",),
 )
-
-
-@pytest.fixture
-async def rig() -> AsyncIterator[LocalRig]:
-    """A host in memory with its node: `big` is up, `cold` is not."""
-    async with local_rig() as found:
-        yield found
-
-
-@pytest.fixture
-def it(rig: LocalRig) -> Parts:
-    """All that may be turned."""
-    return rig.parts
-
-
-@pytest.fixture
-def deadmen(it: Parts) -> FakeDeadmen:
-    """The deadmen of the host."""
-    return it.deadmen
-
-
-@pytest.fixture
-def tell(rig: LocalRig) -> Teller:
-    """A window that tells the node what to do."""
-    return Teller(rig)
 
 
 async def undo(tell: Teller, work: Step | Undo, n: int = 1) -> None:

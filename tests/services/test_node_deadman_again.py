@@ -1,10 +1,7 @@
 """What goes on beside the deadmen of this host again and again, and as the daemon starts."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
-
-import pytest
 
 from hostler.domain.engine import State
 from hostler.domain.holding import Holding
@@ -15,33 +12,8 @@ from hostler.domain.step import (
 from hostler.domain.values import Priority
 from tests.fakes.deadmen import FakeDeadmen
 from tests.fakes.node_parts import Parts
-from tests.services.node_conformance import HOST, LEASE, OTHER, LocalRig, Teller, local_rig
+from tests.services.node_conformance import HOST, LEASE, OTHER, Teller
 from tests.services.test_node_deadman import ARM, DISARM, REPORT, SUSPEND, undo
-
-
-@pytest.fixture
-async def rig() -> AsyncIterator[LocalRig]:
-    """A host in memory with its node: `big` is up, `cold` is not."""
-    async with local_rig() as found:
-        yield found
-
-
-@pytest.fixture
-def it(rig: LocalRig) -> Parts:
-    """All that may be turned."""
-    return rig.parts
-
-
-@pytest.fixture
-def deadmen(it: Parts) -> FakeDeadmen:
-    """The deadmen of the host."""
-    return it.deadmen
-
-
-@pytest.fixture
-def tell(rig: LocalRig) -> Teller:
-    """A window that tells the node what to do."""
-    return Teller(rig)
 
 
 async def test_a_killed_deadman_is_replaced_and_told(it: Parts, deadmen: FakeDeadmen, tell: Teller) -> None:

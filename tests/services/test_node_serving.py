@@ -1,7 +1,6 @@
 """What a node brings up again, moves, runs and calls: seen to work before it counts."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -30,32 +29,13 @@ from hostler.domain.step import (
 from hostler.domain.values import EngineId, RouteName, ServingClass
 from tests.fakes.node_parts import Parts, parts, with_routes
 from tests.fakes.world import engine, world
-from tests.services.node_conformance import HOST, LEASE, LocalRig, Teller, local_rig
+from tests.services.node_conformance import HOST, LEASE, LocalRig, Teller
 
 AWAY = PointRoute(host=HOST, route="chat", profile="away")
 BACK = PointRoute(host=HOST, route="chat", profile="local")
 SUSPEND = SuspendEngine(host=HOST, engine="big")
 DRAIN = DrainEngine(host=HOST, engine="big", drain_s=60.0)
 STOP = StopEngine(host=HOST, engine="big")
-
-
-@pytest.fixture
-async def rig() -> AsyncIterator[LocalRig]:
-    """A host in memory with its node: `big` is up, `cold` is not."""
-    async with local_rig() as found:
-        yield found
-
-
-@pytest.fixture
-def it(rig: LocalRig) -> Parts:
-    """All that may be turned."""
-    return rig.parts
-
-
-@pytest.fixture
-def tell(rig: LocalRig) -> Teller:
-    """A lease that tells the node what to do."""
-    return Teller(rig)
 
 
 # ---------------------------------------------------------------- receipts and fence numbers
