@@ -7,8 +7,9 @@ import pytest
 from hostler.domain.errors import EngineFailed, NodeUnreachable
 from hostler.domain.journal import EntryState
 from hostler.domain.lease import Failing, State
-from hostler.domain.step import CallWebhook, FoundHold, RunCommand, Step
-from tests.services.lease_house import House
+from hostler.domain.step import CallWebhook, FoundHold, HoldHost, PointRoute, RunCommand, Step, SuspendEngine
+from tests.fakes.node import FakeNode
+from tests.services.lease_house import ID, House, world
 from tests.services.test_crash_sweep import BOARD, CHAT_AWAY, HOLD, PLANS, Crash, put_away
 
 BOX = PLANS["box"]
@@ -347,3 +348,31 @@ async def test_what_has_no_undo_is_marked_as_put_back() -> None:
     assert (await house.release()).state is State.RELEASED
     assert await house.notes() == ["it has no undo"] * 2
     assert house.node.log == []
+
+
+async def test_a_host_that_cannot_be_put_back_keeps_no_other_down() -> None:
+    """LEASE-11, WIN-11: raven away, crow's engine serves again; hold and routes stay until all is back."""
+    plan = (
+        HoldHost(host="crow"),
+        PointRoute(host="crow", route="chat", profile="away"),
+        SuspendEngine(host="crow", engine="big"),
+        SuspendEngine(host="raven", engine="big"),
+    )
+    house = House(plan)
+    raven = FakeNode("raven", world())
+    house.nodes = {"crow": house.node, "raven": raven}
+    await house.take()
+    raven.faults["perform resume big"] = NodeUnreachable(host="raven", why="cut")
+    lease = await house.release()
+    assert lease.state is State.STUCK
+    assert lease.failing is not None
+    assert lease.failing.step == "resume big"
+    assert house.node.world.engines["big"].up
+    assert house.node.world.hold.lease == ID
+    assert house.node.world.routes["chat"].active == "away"
+    raven.faults.clear()
+    house.node.log.clear()
+    assert (await house.release()).state is State.RELEASED
+    assert "resume big" not in house.node.log
+    assert house.node.world.hold.lease is None
+    assert raven.world.engines["big"].up

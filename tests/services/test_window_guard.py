@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
+from hostler.domain.engine import State
 from hostler.domain.fleet import frozen
 from hostler.domain.holding import Holding
 from hostler.domain.mode import Mode, Tool, ToolCommand
@@ -171,3 +172,13 @@ async def test_an_intruder_that_cannot_be_stopped_is_told() -> None:
         assert len(said.notes) == 1
         assert it.state("bots") == "failed"
         assert "deferred" in it.events.types
+
+
+async def test_the_modes_own_engine_is_no_intruder_without_its_hold() -> None:
+    """WIN-6: a hold record that somebody removed makes no enemy of what the window runs."""
+    async with guarded() as (it, said):
+        await it.up("glm")
+        it.hold.remove()
+        await look(it)
+        assert said.notes == []
+        assert it.lane("glm").state is State.READY

@@ -15,6 +15,7 @@ from typing import Final
 
 import httpx2
 
+from hostler.adapters.deadmen import SystemDeadmen
 from hostler.adapters.host import process_table
 from tests.fakes.fake_engine import PATIENCE_S, eventually
 from tests.fakes.signals import kill, send
@@ -268,4 +269,12 @@ class Box:
                 except TimeoutError:
                     kill(process)
                     await process.wait()
+        await self.deadmen_end()
         await self.engines_end()
+
+    async def deadmen_end(self) -> None:
+        """End the deadmen that a window of a test left: they would start its engines again at their cap."""
+        deadmen = SystemDeadmen(root=self.state, host=self.name, hold_path=self.hold, environment={})
+        for it in deadmen.windows():
+            if it.alive:
+                assert await deadmen.end(it.window) is None

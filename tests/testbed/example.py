@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, cast
 
-from demo import real_engine
 from hostler.adapters.config.tree import bare
 from hostler.adapters.config.yaml import compose
 from hostler.domain.values import parse_size
@@ -31,6 +30,8 @@ KEPT: Final = frozenset(
 """What an engine of the example keeps; the rest says how a real one is run."""
 GONE: Final = ("asr-box", "whisper")
 """Somebody else's machine, and the route to it."""
+SLOWLY: Final = ("sh", "-c", 'sleep 0.5; exec "$0" "$@"')
+"""What an engine takes is written 20 times a second: none is ready before that was seen."""
 TIMES: Final = {"start_timeout": "10s", "stop_timeout": "5s"}
 
 
@@ -74,9 +75,10 @@ def _engine(it: Bed, name: str, keys: Json) -> None:
     host = str(kept.pop("host"))
     port = kept.pop("port", "auto")
     embeds = ("--embeddings",) if kept.get("task") == "embed" else ()
-    # What an engine takes is seen 20 times a second: a fake one is not ready before that.
-    slow = ("--fake", "load=0.3") if it.program == real_engine.fake() else ()
-    it.engine(name, host, cast("int", port), *embeds, *slow, **{**TIMES, **kept})
+    it.engine(name, host, cast("int", port), *embeds, **{**TIMES, **kept})
+    row = it.part("engines")[name]
+    assert isinstance(row, dict)
+    row["argv"] = [*SLOWLY, *row["argv"]]
 
 
 def _host(it: Bed, name: str, keys: Json) -> None:

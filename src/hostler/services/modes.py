@@ -6,6 +6,7 @@ nothing either.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -31,6 +32,8 @@ from hostler.wire.windows import HostSum, ModePlan, ModesNow, ModeView
 
 LOOK_S: Final = 2.0
 """How long one look at an engine may take: who asks waits for all of them."""
+PATIENCE_S: Final = 5.0
+"""A node that is away or hangs counts as unseen after that: whoever asks gets an answer all the same."""
 NOTHING: Final = Resource(name="", hosts=(), covers=())
 
 
@@ -93,12 +96,14 @@ class Modes:
     async def _seen(self) -> Seen:
         """The fleet as its nodes see it; what cannot be seen counts as down."""
         fleet = self.config.fleet
-        up: dict[HostName, frozenset[EngineId]] = {}
-        for host in fleet.hosts:
-            known = [it.id for it in fleet.engines.values() if it.host == host and it.driver not in _OTHERS]
-            up[host] = frozenset([it for it in known if await self._up(host, it)])
-        routes = {name: await self._profile(name) for name in fleet.routes}
-        return Seen(up=up, routes=routes)
+        known = [(it.host, it.id) for it in fleet.engines.values() if it.driver not in _OTHERS]
+        looks = await asyncio.gather(*(self._up(host, engine) for host, engine in known))
+        up: dict[HostName, set[EngineId]] = {host: set() for host in fleet.hosts}
+        for (host, engine), found in zip(known, looks, strict=True):
+            if found:
+                up[host].add(engine)
+        profiles = await asyncio.gather(*map(self._profile, fleet.routes))
+        return Seen(up=up, routes=dict(zip(fleet.routes, profiles, strict=True)))
 
     async def _up(self, host: str, engine: str) -> bool:
         found = await self._observed(StopEngine(host=host, engine=engine))
@@ -111,16 +116,23 @@ class Modes:
         return found.profile if isinstance(found, FoundRoute) else None
 
     async def _observed(self, step: Step) -> object:
-        """What a node sees of it; None where it cannot be asked."""
+        """What a node sees of it; None where it cannot be asked, or says nothing for a moment."""
         node = self.nodes.get(step.host)
         if node is None:
             return None
         now = self.clock.moment()
         ask = Operations(nodes=self.nodes, bug=str, lease=asking(NOTHING, "", (), now), now=now)
+        look = asyncio.ensure_future(node.observe(replace(ask.forward(1, step), deadline_s=LOOK_S)))
+        timer = asyncio.ensure_future(self.clock.sleep(PATIENCE_S))
         try:
-            return await node.observe(replace(ask.forward(1, step), deadline_s=LOOK_S))
+            await asyncio.wait({look, timer}, return_when=asyncio.FIRST_COMPLETED)
+            return look.result() if look.done() else None
         except Refusal:
             return None
+        finally:
+            for it in (look, timer):
+                it.cancel()
+            await asyncio.gather(look, timer, return_exceptions=True)
 
 
 _OTHERS: Final = (DriverKind.EXTERNAL, DriverKind.DISTRIBUTED)

@@ -25,6 +25,7 @@ from hostler.domain.step import (
     StopEngine,
     SuspendEngine,
     Undo,
+    VerifyRestore,
 )
 from hostler.domain.undo import drifted, holds_true, inverse, is_back, unserved, withdrawal
 from hostler.services import step_log
@@ -79,15 +80,26 @@ class Undoing:
             raise Unrestored(Failing(n=0, step=step, wanted="none of them", seen="; ".join(remaining)))
 
     async def run(self) -> None:
-        """Put back what is owed, then look once more (LEASE-13). Raises Unrestored."""
+        """Put back what is owed, then look once more (LEASE-13). Raises Unrestored.
+
+        A host that cannot be put back keeps no engine of another one down: these go on, and nothing else
+        does. Holds stay, and routes lead where the lease led them, until all of it is seen to be back.
+        """
+        first: Unrestored | None = None
+        broken: set[str] = set()
         for entry, undo in owed(self.entries):
+            if broken and (entry.step.host in broken or not isinstance(entry.step, _ALONE)):
+                continue
             if undo is None:
                 await self._undone(entry, None, NO_UNDO)
                 continue
             try:
                 await self._put_back(entry, undo)
             except StepFailed as failure:
-                raise _unrestored(entry.n, undo, failure.why) from failure
+                first = first or _unrestored(entry.n, undo, failure.why)
+                broken.add(entry.step.host)
+        if first is not None:
+            raise first
         await self._look_again()
         if self.left:
             await self._look_for_targets()
@@ -231,6 +243,8 @@ class Undoing:
 
 
 _OF_ENGINES = (DrainEngine, SuspendEngine, StopEngine, StartEngine)
+_ALONE = (*_OF_ENGINES, VerifyRestore)
+"""What is put back on a host though another one cannot be (LEASE-11)."""
 
 
 def _starts(undo: Undo) -> bool:

@@ -17,8 +17,9 @@ from hostler.domain.events import Event
 from hostler.domain.fleet import DriverKind, frozen
 from hostler.domain.holding import ENGINE, HOLD, Holding
 from hostler.domain.memory import unexplained
-from hostler.domain.values import gib
+from hostler.domain.values import HostName, gib
 from hostler.domain.window import STRANGER, Answer
+from hostler.domain.window_plan import members
 from hostler.services.engines import Engines
 from hostler.services.errands import Errands
 from hostler.services.holds import Holds
@@ -77,11 +78,11 @@ class WindowGuard:
         if window.lease != self.known.lease:
             self.known.lease, self.known.looked = window.lease, None
             self.known.told.clear()
-        seen, now = dict(self._intruders()), self.clock.elapsed()
+        seen, now = dict(self._intruders(window)), self.clock.elapsed()
         gone = {it for it in self.known.told if it.startswith(ENGINE)}
         if self.known.looked is None or now - self.known.looked >= LOOK_S:
             self.known.looked = now
-            seen |= dict(self._strangers())
+            seen |= dict(self._strangers(window))
             gone = set(self.known.told)
         # Who is gone may come again, and counts again.
         self.known.told -= gone - seen.keys()
@@ -102,23 +103,29 @@ class WindowGuard:
 
     # ------------------------------------------------------------ who is there
 
-    def _outside(self) -> Iterator[Lane]:
-        """Engines of ours that are not to be up: those that the hold does not allow (HOLD-5)."""
-        allowed = self.holds.view().allow
+    def _outside(self, window: Holding) -> Iterator[Lane]:
+        """Engines of ours that are not to be up: outside the mode and the hold's effective list (HOLD-5).
+
+        The mode's own are not, whatever became of the hold record meanwhile.
+        """
+        fleet = self.engines.lanes.config.fleet
+        mode = fleet.modes.get(window.mode)
+        own = () if mode is None else members(fleet, mode, HostName(fleet.here))
+        allowed = {*self.holds.view().allow, *own, *fleet.essentials()}
         for lane in self.engines.lanes.by_id.values():
             if lane.engine.id not in allowed and lane.launch.driver not in _NO_PROCESS:
                 yield lane
 
-    def _intruders(self) -> Iterator[tuple[str, tuple[str, Lane | None]]]:
+    def _intruders(self, window: Holding) -> Iterator[tuple[str, tuple[str, Lane | None]]]:
         """Engines of ours that came up; one that went down meanwhile comes anew."""
-        for lane in self._outside():
+        for lane in self._outside(window):
             if lane.state in _COMING:
                 asker = "" if lane.ask is None else f", asked for by {lane.ask.requester.tag()}"
                 yield f"{ENGINE} {lane.engine.id}", (f"{lane.engine.id} came up{asker}", lane)
 
-    def _strangers(self) -> Iterator[tuple[str, tuple[str, Lane | None]]]:
+    def _strangers(self, window: Holding) -> Iterator[tuple[str, tuple[str, Lane | None]]]:
         """Who is none of ours: on the port of an engine that is down, or in GPU memory."""
-        for lane in self._outside():
+        for lane in self._outside(window):
             if lane.run is None and not lane.state.up:
                 who = self.ports.holder(lane.launch.address, lane.launch.port)
                 if who is not None and not self._ours(lane.launch.port):
