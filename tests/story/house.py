@@ -19,6 +19,7 @@ import httpx2
 from demo import real_engine
 from demo.tiny_gguf import write_model
 from hostler.adapters.host import process_table
+from tests.fakes.deadmen_left import end_deadmen
 from tests.fakes.fake_engine import eventually, free_port
 from tests.fakes.signals import kill, send
 
@@ -274,6 +275,7 @@ class House:
             except TimeoutError:
                 kill(self.daemon)
                 await self.daemon.wait()
+        await end_deadmen(self.state, self.hold)
         left: list[tuple[int, int]] = []
         for record in (self.state / "engines").glob("*/run.json"):
             with contextlib.suppress(ValueError):

@@ -15,8 +15,8 @@ from typing import Final
 
 import httpx2
 
-from hostler.adapters.deadmen import SystemDeadmen
 from hostler.adapters.host import process_table
+from tests.fakes.deadmen_left import end_deadmen
 from tests.fakes.fake_engine import PATIENCE_S, eventually
 from tests.fakes.signals import kill, send
 from tests.story.house import Done, Json, chat
@@ -269,12 +269,5 @@ class Box:
                 except TimeoutError:
                     kill(process)
                     await process.wait()
-        await self.deadmen_end()
+        await end_deadmen(self.state, self.hold)
         await self.engines_end()
-
-    async def deadmen_end(self) -> None:
-        """End the deadmen that a window of a test left: they would start its engines again at their cap."""
-        deadmen = SystemDeadmen(root=self.state, host=self.name, hold_path=self.hold, environment={})
-        for it in deadmen.windows():
-            if it.alive:
-                assert await deadmen.end(it.window) is None
