@@ -60,6 +60,9 @@ class NoSync:
 class NoNodes:
     """The service `NodesApi` of a fleet that has none."""
 
+    def away(self, host: str) -> str | None:
+        """Nobody is known to be."""
+
     async def nodes(self) -> NodeList:
         """None."""
         return NodeList(at=rfc3339(START), nodes=())

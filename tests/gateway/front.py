@@ -62,7 +62,7 @@ class Hold:
 
 @dataclass(slots=True, kw_only=True)
 class Front:
-    """Everything a test may turn. `ends` are the outcomes that the observer heard of, with status and row."""
+    """Everything a test may turn. `ends` are outcomes with status and row, `gone` hosts known to be away."""
 
     fleet: Fleet
     gateway: Gateway
@@ -75,6 +75,7 @@ class Front:
     events: EventList
     backoff: Backoff
     ends: list[tuple[Outcome, int, InFlight]]
+    gone: dict[str, str]
 
     # ------------------------------------------------------------ what is
 
@@ -234,7 +235,7 @@ def joined(
     )
     engines = the_engines(lanes, hold, machine, driver, clock, events, files)
     requests, backoff = Requests(clock=clock, ids=ids), Backoff(clock=clock, ids=ids)
-    ends: list[tuple[Outcome, int, InFlight]] = []
+    ends, gone = list[tuple[Outcome, int, InFlight]](), dict[str, str]()
     gateway = Gateway(
         routes=Routes(files=files, clock=clock, events=events, current=Current(table=build(fleet, {}))),
         requests=requests,
@@ -245,6 +246,7 @@ def joined(
             places=places,
             backoff=backoff,
             clock=clock,
+            away=gone.get,
         ),
         models=Models(lanes=lanes, created=1),
         means=Means(
@@ -265,6 +267,7 @@ def joined(
         events=events,
         backoff=backoff,
         ends=ends,
+        gone=gone,
     )
 
 

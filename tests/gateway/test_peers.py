@@ -121,6 +121,19 @@ async def test_a_node_that_does_not_answer_is_named_and_left_alone() -> None:
         assert it.backoff.is_off("node raven")
 
 
+async def test_a_node_that_is_known_to_hang_is_not_asked() -> None:
+    """NODE-3: a stopped daemon takes calls and answers none: what the head knows is told at once."""
+    raven = Target(answer=serving())
+    async with front(fleet(CHAT, url=URLS["raven"]), {"raven": raven}) as it:
+        it.gone["raven"] = "no answer within 5 s"
+        answer = await asked(it)
+        assert (answer.status, answer.error["code"]) == (502, "node_unreachable")
+        assert "no answer within 5 s" in str(answer.error["message"])
+        assert raven.heard == []
+        it.gone.clear()
+        assert (await asked(it)).status == 200
+
+
 async def test_its_refusal_is_told_as_it_came() -> None:
     """NODE-6, GATE-5: what the other gateway refuses reaches the caller with its code and Retry-After."""
     raven = Target(answer=refusing(503, "box_reserved"))

@@ -56,6 +56,9 @@ class Nodes:
     async def nodes(self) -> NodeList:
         return FOUND
 
+    def away(self, host: str) -> str | None:
+        return next((it.why for it in FOUND.nodes if it.host == host and it.up is False), None)
+
 
 @pytest.fixture
 async def box() -> AsyncIterator[Room]:

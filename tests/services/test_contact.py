@@ -130,8 +130,10 @@ async def test_who_is_away_is_told_once_and_compared_when_it_is_back() -> None:
                 await call
         assert len(it.far.cable.seen) == asked
         assert "the node of crow does not answer since" in it.warned[-1][0]
+        assert it.contacts.away(HOST)
         it.far.cable.cut = False
         await it.contacts.look(HOST)
+        assert it.contacts.away(HOST) is None
         assert it.taken == [HOST, HOST]
         assert it.events.types.count("node_back") == 2
         assert it.warned[-1] == ()

@@ -360,6 +360,7 @@ def _gateway(ground: Ground, world: World, control: Control, observer: Observer)
         places=world.places,
         backoff=backoff,
         clock=world.clock,
+        away=control.nodes.away,
     )
     means = AskMeans(
         engines=control.engines,

@@ -126,12 +126,13 @@ def header(text: str) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chooser:
-    """Chooses for one gateway."""
+    """Chooses for one gateway. `away` says why another host's node is known not to answer."""
 
     engines: Engines
     places: Places
     backoff: Backoff
     clock: Clock
+    away: Callable[[str], str | None]
 
     def choose(self, found: Found, asked: Asked) -> Choice:
         """The attempts for a request whose model means `found`. Refuses where nothing can be tried."""
@@ -270,7 +271,8 @@ class Chooser:
     def _far(self, engine: Engine, asked: Asked, found: Route | None) -> Attempt:
         """An engine of another host: its own gateway serves it, by all of its own rules (NODE-6).
 
-        With that host's key, never the caller's. Refuses `loop` for what another gateway sent here already.
+        With that host's key, never the caller's. Refuses `loop` for what another gateway sent here already,
+        and `node_unreachable` for a host that is known to be away: one that hangs answers nobody.
         """
         fleet = asked.table.fleet
         if engine.host == fleet.here:
@@ -281,6 +283,9 @@ class Chooser:
         if host.url is None or host.key is None:
             missing = "url" if host.url is None else "key"
             raise NodeUnreachable(host=engine.host, why=f"this config has no hosts.{engine.host}.{missing}")
+        why = self.away(engine.host)
+        if why is not None:
+            raise NodeUnreachable(host=engine.host, why=why)
         name = quote(engine.id, safe="")
         return Attempt(
             name=engine.id,

@@ -266,6 +266,11 @@ class Contacts:
         """Every node of the fleet."""
         return NodeList(at=rfc3339(self.clock.now()), nodes=tuple(map(self._view, self.config.fleet.hosts)))
 
+    def away(self, host: str) -> str | None:
+        """See `NodesApi.away`: a head asks every few seconds, so that nobody else need wait (NODE-3)."""
+        found = self.known.get(host)
+        return found.why if found is not None and found.told and not found.up else None
+
     def warnings(self) -> tuple[str, ...]:
         """What a person should know (F18)."""
         told = []

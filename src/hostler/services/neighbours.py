@@ -30,6 +30,9 @@ class Neighbours:
         """Every node of the fleet, as far as this one knows of it."""
         return NodeList(at=rfc3339(self.clock.now()), nodes=tuple(map(self._view, self.config.fleet.hosts)))
 
+    def away(self, host: str) -> str | None:
+        """See `NodesApi.away`: nobody is asked from here."""
+
     def _view(self, host: HostName) -> NodeView:
         fleet = self.config.fleet
         here, head = host == fleet.here, host in fleet.head

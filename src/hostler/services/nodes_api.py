@@ -70,3 +70,7 @@ class NodesApi(Protocol):
     async def nodes(self) -> NodeList:
         """Every node as this daemon knows it, in the config's order."""
         ...
+
+    def away(self, host: str) -> str | None:
+        """Why that host's node is known to be away; None where it is not, or nobody here asks it."""
+        ...

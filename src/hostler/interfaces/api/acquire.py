@@ -58,8 +58,9 @@ async def _warmed(call: Call, engine: Engine, route: str | None) -> bool:
         await control.engines.ensure_ready(engine.id, ask, wait_s=LONGEST_WAIT_S)
         return True
     far = control.far.get(engine.host)
-    if far is None:
-        raise NodeUnreachable(host=engine.host, why="this daemon knows no node of it; restart it")
+    why = "this daemon knows no node of it; restart it" if far is None else control.nodes.away(engine.host)
+    if far is None or why is not None:
+        raise NodeUnreachable(host=engine.host, why=why or "")
     return await far.acquire(engine.id, call.by.client)
 
 
