@@ -223,7 +223,7 @@ async def test_a_verification_that_fails_keeps_the_hold(fake: House) -> None:
     record = hold(fake)
     assert record is not None
     assert record["lease"] == window["id"]
-    assert "not verified: test ended with 1" in await fake.told("window", "report")
+    assert "not verified: local: test ended with 1" in await fake.told("window", "report")
     mark.touch()
     await fake.told("window", "close")
     assert hold(fake) is None
