@@ -66,6 +66,7 @@ async def test_an_abandoned_lease_leaves_no_claim_of_its_own() -> None:
             lease, who=OPERATOR, secret=None, because="looked", generation=stuck.generation, abandon=True
         )
         assert "abandoned: looked" in told.why
+        assert "not seen to be undone: resume work; end the drain of work; remove the hold" in told.why
         assert node.world.engines["work"].suspended_by == set()
         assert node.world.hold.owner is None
 

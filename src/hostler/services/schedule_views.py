@@ -13,7 +13,7 @@ from hostler.domain import plan
 from hostler.domain.errors import BoxReserved, Refusal
 from hostler.domain.fence import Fence, counted
 from hostler.domain.fleet import Fleet, frozen
-from hostler.domain.journal import Entry
+from hostler.domain.journal import Entry, unverified
 from hostler.domain.lease import Lease, State
 from hostler.domain.lease_due import limited
 from hostler.domain.moment import Moment, left, shown
@@ -87,7 +87,7 @@ def lease_view(
         hard_at=_at(lease.hard, now),
         hard_in_s=_left(lease.hard, counts),
         limited_by=limited(lease, counts),
-        why=why_of(lease, scene, blocker, stands),
+        why=_over(lease, journal) if lease.state.ended else why_of(lease, scene, blocker, stands),
         notice=notice_of(lease, now),
         ended_at=rfc3339(lease.ended.at) if lease.ended else None,
         ending=lease.ending,
@@ -168,12 +168,15 @@ def why_of(lease: Lease, scene: Scene, blocker: Lease | None, stands: Place | No
         case State.STUCK:
             return f"it could not be put back: {lease.cause}"
         case _:
-            return _why_over(lease)
+            return _over(lease, ())
 
 
-def _why_over(lease: Lease) -> str:
+def _over(lease: Lease, journal: Sequence[Entry]) -> str:
+    """Why it is over; of one that was abandoned what nobody put back (LEASE-14)."""
     if lease.cause.startswith(ABANDONED):
-        return f"it was {lease.cause}; what it had changed and not put back was left as it is"
+        left = "; ".join(unverified(journal))
+        named = f"; not seen to be undone: {left}" if left else ""
+        return f"it was {lease.cause}; what it had changed and not put back was left as it is{named}"
     return ENDINGS[lease.state] + (f": {lease.cause}" if lease.cause else "")
 
 
