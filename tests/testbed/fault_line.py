@@ -116,6 +116,18 @@ async def back_up(box: Box) -> None:
     await box.start()
 
 
+async def settled(it: Bed, id_: str) -> None:
+    """Return once nobody works on the window's steps forward."""
+
+    async def true() -> bool:
+        try:
+            return (await window(it, id_))["state"] != "activating"
+        except httpx2.HTTPError:
+            return False
+
+    await eventually(true, f"it is open, or not\n{it.crow.words()}", patience_s=PATIENCE_S)
+
+
 async def over(it: Bed, id_: str) -> Json:
     """The window once it has ended."""
     found: list[Json] = []
@@ -146,6 +158,10 @@ async def run(moment: Moment, root: Path) -> End:
             await close(it, id_)
         end.killed_at = await reached(it, id_, moment)
         await back_up(it.boxes[moment.who])
+        await settled(it, id_)
+        if await _active(it, id_):
+            # It was open, or nothing of it had begun on that host: that ends nothing (WIN-1).
+            await close(it, id_)
         lease = await over(it, id_)
         end.state, end.why = str(lease["state"]), str(lease["why"])
         await as_before(it)
