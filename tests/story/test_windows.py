@@ -247,6 +247,7 @@ async def test_a_command_runs_inside_a_window(fake: House) -> None:
     assert (again.code, "No window is open." in again.err) == (66, True)
 
 
+@pytest.mark.slow
 async def test_a_config_that_forgets_the_mode_keeps_the_window(fake: House) -> None:
     """F26, WIN-4: what is verified was noted when it opened: a mode that is gone keeps nothing open."""
     mark = fake.root / "database-is-whole"
@@ -265,6 +266,7 @@ async def test_a_config_that_forgets_the_mode_keeps_the_window(fake: House) -> N
     fake.top["modes"] = kept
 
 
+@pytest.mark.slow
 async def test_an_engine_that_was_down_before_keeps_nothing_open(fake: House) -> None:
     """WIN-4: it is told with the close, and what went down before the window is not its fault."""
     modes(fake)
