@@ -113,6 +113,8 @@ class Stage:
         for name, says in SAYS.items():
             write_model(models / f"{name}.gguf", says=says)
         write_model(models / "slow.gguf", says="and so on", layers=8, endless=True)
+        # Its context is full only long after the cap of a window.
+        write_model(models / "heavy.gguf", says="and so on", layers=48, endless=True)
         write_model(models / f"{EMBED}.gguf", says="I am the embedding.", embeddings=True)
         self.port, low = free_port(), free_range(20)
         self.config.write_text(json_config(self, low), encoding="utf-8")
@@ -224,7 +226,7 @@ def json_config(stage: Stage, low: int) -> str:
                 "large": engine("large.gguf", group="main"),
                 "spare": engine("spare.gguf", resident=True, order=30),
                 "endless": engine("slow.gguf", ttl="5m"),
-                "heavy": engine("slow.gguf", serving_class="windowed"),
+                "heavy": engine("heavy.gguf", serving_class="windowed"),
             },
             "routes": {
                 "chat": {
