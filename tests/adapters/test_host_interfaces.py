@@ -12,11 +12,13 @@ import pytest
 
 from hostler.adapters.host import interfaces
 from hostler.adapters.host.interfaces import SystemInterfaces, pairs
+from tests.testbed.cable import NoNamespaces, needed
 
 
-@pytest.mark.skipif(shutil.which("ip") is None, reason="iproute2 is not here to compare with")
 def test_every_address_is_found() -> None:
     """SYNC-3: names and addresses are those that the kernel has."""
+    if shutil.which("ip") is None:
+        needed(NoNamespaces("there is no ip command to compare with"))
     rows = json.loads(subprocess.run(("ip", "-j", "address"), check=True, capture_output=True).stdout)
     known = {(row["ifname"], it["local"]) for row in rows for it in row["addr_info"]}
     assert {(name, str(ipaddress.ip_address(address))) for name, address in pairs()} == known

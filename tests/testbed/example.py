@@ -6,7 +6,6 @@ asked, nothing outside the bed is run. Modes, routes, groups, classes, memory an
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +16,7 @@ from hostler.adapters.config.yaml import compose
 from hostler.domain.values import parse_size
 from tests.story.house import Json
 from tests.testbed.bed import Bed
-from tests.testbed.sampler import HZ, running
+from tests.testbed.sampler import regularly, running
 
 EXAMPLE: Final = Path(__file__).parents[2] / "examples" / "two-host" / "hostler.yaml"
 TOTAL: Final = 124 << 30
@@ -133,15 +132,5 @@ async def memory(it: Bed) -> AsyncIterator[None]:
             beside.write_text(f"total: {TOTAL >> 20} MiB\navailable: {max(0, free) >> 20} MiB\n")
             beside.replace(it.root / f"memory-{name}" / "host")
 
-    async def forever() -> None:
-        while True:
-            look()
-            await asyncio.sleep(1 / HZ)
-
-    look()
-    task = asyncio.create_task(forever())
-    try:
+    async with regularly(look):
         yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -55,19 +55,32 @@ def running(box: Box) -> frozenset[str]:
 
 
 @asynccontextmanager
+async def regularly(look: Callable[[], None]) -> AsyncIterator[None]:
+    """Look now, `HZ` times a second for as long as the block runs, and once more. What fails fails the block.
+
+    The rate is what is asked of it; nothing waits for it.
+    """
+    over = asyncio.Event()
+
+    async def until_over() -> None:
+        ended = asyncio.ensure_future(over.wait())
+        while not ended.done():
+            look()
+            await asyncio.wait({ended}, timeout=1 / HZ)
+
+    look()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(until_over())
+        try:
+            yield
+        finally:
+            over.set()
+    look()
+
+
+@asynccontextmanager
 async def sampled(it: Bed) -> AsyncIterator[Sampler]:
     """Samples for as long as the block runs."""
     sampler = Sampler()
-
-    async def forever() -> None:
-        while True:
-            sampler.look(it)
-            await asyncio.sleep(1 / HZ)
-
-    task = asyncio.create_task(forever())
-    try:
+    async with regularly(lambda: sampler.look(it)):
         yield sampler
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        sampler.look(it)
