@@ -67,7 +67,7 @@ def world() -> World:
 
 
 class House:
-    """One lease on one host. `bugs` are the exceptions that the runner reported as ours."""
+    """One lease on the hosts of its plan. `node` is crow, `others` the rest; `bugs` are reported as ours."""
 
     def __init__(
         self,
@@ -80,9 +80,11 @@ class House:
         self.clock = ManualClock()
         self.store: BothStores = store or MemoryStore(CountingIds())
         self.node = FakeNode("crow", world())
-        self.nodes: Mapping[str, Node] = nodes or {"crow": self.node}
         self.plan = tuple(plan)
+        self.others = {it.host: FakeNode(it.host, world()) for it in self.plan if it.host != "crow"}
+        self.nodes: Mapping[str, Node] = nodes or {"crow": self.node, **self.others}
         self.before = self.node.picture()
+        self.before_elsewhere = {host: it.picture() for host, it in self.others.items()}
         self.bugs: list[BaseException] = []
         self._ttl_s = ttl_s
 

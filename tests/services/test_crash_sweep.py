@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -66,6 +67,17 @@ PLANS: dict[str, tuple[Step, ...]] = {
         StartEngine(host="crow", engine="coder"),
         CHAT_CODER,
     ),
+    "two_hosts": (
+        HOLD,
+        HoldHost(host="raven"),
+        CHAT_AWAY,
+        DrainEngine(host="crow", engine="big", drain_s=60.0),
+        DrainEngine(host="raven", engine="big", drain_s=60.0),
+        SuspendEngine(host="crow", engine="small"),
+        SuspendEngine(host="crow", engine="big"),
+        SuspendEngine(host="raven", engine="big"),
+        StartEngine(host="raven", engine="coder"),
+    ),
     "box": (HOLD, CHAT_AWAY, VOICE_AWAY, *put_away("big"), *put_away("resting"), FANS, BOARD),
 }
 
@@ -99,6 +111,7 @@ class Fused:
 
         async def fused(*args: object) -> object:
             self._fuse.burn()
+            await asyncio.sleep(0)
             result = await call(*args)
             self._fuse.burn()
             return result
@@ -123,27 +136,33 @@ class Doomed:
             if engines and not upstreams and not any(world.engines[it].up for it in engines):
                 self.invariant_broken.append(f"after {phrase}: {name} is on {route.active}")
 
+    def _done(self) -> int:
+        return sum(len(it.log) for it in (self.house.node, *self.house.others.values()))
+
     async def daemon(self, at: int, work: Callable[[House, Fuse], Awaitable[Lease]]) -> int:
         """One life of a daemon that is killed at place `at`, then the next; how many places it met."""
         self.runs += 1
         fuse = Fuse(at)
-        self.house.node.between = fuse.burn
+        nodes = (self.house.node, *self.house.others.values())
+        for node in nodes:
+            node.between = fuse.burn
         try:
             await work(self.house, fuse)
         except Crash:
             await self._recover()
         finally:
-            self.house.node.between = lambda: None
+            for node in nodes:
+                node.between = lambda: None
         return fuse.burnt
 
     async def _recover(self) -> None:
         """What was in flight is stuck, nothing else is, and nothing is replayed (R35)."""
-        held, done = await self.house.lease(), len(self.house.node.log)
+        held, done = await self.house.lease(), self._done()
         stuck = await recover(self.house.store, self.house.clock)
         in_flight = held.state in (State.ACTIVATING, State.RELEASING)
         assert [it.id for it in stuck] == ([ID] if in_flight else [])
         assert (await self.house.lease()).state is (State.STUCK if in_flight else held.state)
-        assert len(self.house.node.log) == done
+        assert self._done() == done
 
     async def end(self) -> None:
         """One later release, by a daemon that lives, puts everything back (R39)."""
@@ -151,12 +170,15 @@ class Doomed:
         if not (await self.house.lease()).state.ended:
             assert (await self.house.release()).state in (State.RELEASED, State.FAILED)
         assert self.house.node.world == self.house.before
+        elsewhere = {host: it.world for host, it in self.house.others.items()}
+        assert elsewhere == self.house.before_elsewhere
         assert self.invariant_broken == []
         assert not any(entry.state.owed for entry in await self.house.journal())
 
 
 def _reached(house: House, fuse: Fuse) -> tuple[ScheduleStore, dict[str, Node]]:
-    return cast("ScheduleStore", Fused(house.store, fuse)), {"crow": cast("Node", Fused(house.node, fuse))}
+    nodes = {host: cast("Node", Fused(it, fuse)) for host, it in house.nodes.items()}
+    return cast("ScheduleStore", Fused(house.store, fuse)), nodes
 
 
 async def forward(house: House, fuse: Fuse) -> Lease:

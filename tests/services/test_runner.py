@@ -15,7 +15,8 @@ from hostler.domain.journal import EntryState
 from hostler.domain.lease import Interrupted, State, UndoBegun
 from hostler.domain.plan import text
 from hostler.domain.step import HoldHost, Operation, PointRoute
-from tests.services.lease_house import ID, House
+from tests.fakes.node import FakeNode
+from tests.services.lease_house import ID, House, world
 from tests.services.test_crash_sweep import BOARD, CHAT_AWAY, FANS, HOLD, PLANS, Crash, put_away
 
 BOX = PLANS["box"]
@@ -120,9 +121,10 @@ async def test_a_failed_step_undoes_the_earlier_ones(name: str, k: int, method: 
     """LEASE-12, R22, F09: wherever a step fails, what was done is undone, and the lease is failed."""
     house = House(PLANS[name])
     fault = f"{method} {text(house.plan[k - 1])}"
-    house.node.once[fault] = Draining(engine="big", why="2 requests did not end")
+    node = house.others.get(house.plan[k - 1].host, house.node)
+    node.once[fault] = Draining(engine="big", why="2 requests did not end")
     lease = await house.take()
-    if fault in house.node.once:
+    if fault in node.once:
         assert (await house.states())[k - 1] is EntryState.SKIPPED
         return
     assert lease.state is State.FAILED
@@ -233,7 +235,7 @@ async def test_a_lost_answer_is_found_out_by_asking() -> None:
 
 async def test_a_node_that_is_away_fails_the_lease() -> None:
     """NODE-3, F14: a host without a node fails the activation, and what was done elsewhere is undone."""
-    house = House((CHAT_AWAY, HoldHost(host="raven")))
+    house = House((CHAT_AWAY, HoldHost(host="raven")), nodes={"crow": FakeNode("crow", world())})
     lease = await house.take()
     assert lease.state is State.FAILED
     assert "The node of raven does not answer" in lease.cause

@@ -6,9 +6,10 @@ step is compared and undone is `hostler.domain.undo`'s. Performs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Final
+from itertools import groupby
+from typing import Final, TypeVar
 
 from hostler.domain.fleet import Escalating, Fleet, Profile, Route, UpstreamTarget, frozen
 from hostler.domain.resource import Action, Resource
@@ -48,8 +49,31 @@ __all__ = [
     "route_steps",
     "stops",
     "text",
+    "turns",
     "webhook",
 ]
+
+
+T = TypeVar("T")
+
+_SIDE_BY_SIDE: Final = (DrainEngine, SuspendEngine, StopEngine, VerifyRestore)
+"""What several hosts do, and put back, at the same time; engines are started in the order of the plan."""
+
+
+def turns(work: Iterable[T], step_of: Callable[[T], Step]) -> Iterator[tuple[tuple[T, ...], ...]]:
+    """The turns in which `work` is done, each once the last one is over (MODE-2).
+
+    A turn has a lane for each host, done in order there and side by side with the others: what follows each
+    other in the plan and is of one kind. All drains are over before the first engine goes down.
+    """
+    for kind, alike in groupby(work, key=lambda it: type(step_of(it))):
+        if kind not in _SIDE_BY_SIDE:
+            yield from (((it,),) for it in alike)
+            continue
+        lanes: dict[str, list[T]] = {}
+        for it in alike:
+            lanes.setdefault(step_of(it).host, []).append(it)
+        yield tuple(tuple(lane) for lane in lanes.values())
 
 
 def activation(fleet: Fleet, resource: Resource) -> tuple[Step, ...]:

@@ -123,7 +123,7 @@ class GoingBack:
     def _added(self, tx: Tx, it: Remembered) -> Lease:
         """The lease with what a node that came later did for it."""
         lease, more = known(tx, it.lease), self._more(tx, it)
-        for n, entry in enumerate(more, start=len(tx.journal(lease.id)) + 1):
+        for n, entry in enumerate(more, start=len(lease.plan) + 1):
             tx.begin(replace(entry, n=n))
             tx.mark(lease.id, n, entry.state, entry.note)
         return tx.put(replace(lease, plan=(*lease.plan, *(entry.step for entry in more))))

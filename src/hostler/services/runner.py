@@ -7,13 +7,13 @@ to hold. Which steps there are is the plan's, what puts them back is `domain.und
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from hostler.domain.errors import IllegalTransition, StepFailed
 from hostler.domain.journal import Entry
 from hostler.domain.lease import Decision, Lease, LeaseId, Restored, RestoreFailed, State, UndoBegun
-from hostler.domain.plan import text
+from hostler.domain.plan import text, turns
 from hostler.domain.step import Found, Step
 from hostler.domain.undo import holds_true, unsound
 from hostler.services import step_log
@@ -21,7 +21,20 @@ from hostler.services.lease_changes import change, known
 from hostler.services.needs import Clock
 from hostler.services.operations import Operations, preflight
 from hostler.services.schedule_needs import Node, ScheduleStore, Tx
+from hostler.services.side_by_side import side_by_side
 from hostler.services.undoing import Undoing, Unrestored
+
+
+@dataclass(eq=False, slots=True)
+class Halt:
+    """Why an activation goes no further: nothing is begun any more, on any host. `failed`: steps, and why."""
+
+    failed: list[tuple[int, str]] = field(default_factory=list)
+    called_off: bool = False
+
+    @property
+    def over(self) -> bool:
+        return self.called_off or bool(self.failed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,16 +69,25 @@ class Runner:
         lease, journal = await self.store.read(lambda tx: (known(tx, id_), tx.journal(id_)))
         if lease.state is not State.ACTIVATING or journal:
             raise IllegalTransition(noun="lease", state=lease.state, event="activate")
-        ask = self._operations(lease)
-        for n, step in enumerate(lease.plan, start=1):
-            try:
-                going_on = await self._step(ask, n, step)
-            except StepFailed as failure:
-                return await self._give_up(id_, n, str(failure).removesuffix("."))
-            if not going_on:
+        ask, halt = self._operations(lease), Halt()
+        for turn in turns(enumerate(lease.plan, start=1), lambda it: it[1]):
+            await side_by_side([self._lane(ask, lane, halt) for lane in turn])
+            if halt.failed:
+                return await self._give_up(id_, halt.failed)
+            if halt.called_off:
                 break
         lease = await self.store.write(lambda tx: self._conclude(tx, id_))
         return lease if lease.state is State.ACTIVE else await self.restore(id_)
+
+    async def _lane(self, ask: Operations, lane: Sequence[tuple[int, Step]], halt: Halt) -> None:
+        """What one host does in a turn, until it, or another host, can go no further."""
+        for n, step in lane:
+            if halt.over:
+                return
+            try:
+                halt.called_off = not await self._step(ask, n, step) or halt.called_off
+            except StepFailed as failure:
+                halt.failed.append((n, str(failure).removesuffix(".")))
 
     async def _step(self, ask: Operations, n: int, step: Step) -> bool:
         """One step, unless the lease was called off meanwhile: whether to go on."""
@@ -101,14 +123,15 @@ class Runner:
         undo = UndoBegun(ending=State.CANCELLED, why=lease.cause)
         return change(tx, lease, undo, self.clock.moment()).lease
 
-    async def _give_up(self, id_: LeaseId, n: int, why: str) -> Lease:
+    async def _give_up(self, id_: LeaseId, failed: Sequence[tuple[int, str]]) -> Lease:
         """Undo what was done; it ends as `failed`, or as `cancelled` when it was called off anyway."""
 
         def work(tx: Tx) -> None:
             lease, now = known(tx, id_), self.clock.moment()
-            step_log.failed(tx, lease, n, now, why)
+            for n, why in failed:
+                step_log.failed(tx, lease, n, now, why)
             ending = State.CANCELLED if lease.cancelled else State.FAILED
-            change(tx, lease, UndoBegun(ending=ending, why=why), now)
+            change(tx, lease, UndoBegun(ending=ending, why=failed[0][1]), now)
 
         await self.store.write(work)
         return await self.restore(id_)

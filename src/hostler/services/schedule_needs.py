@@ -144,7 +144,7 @@ class Tx(Protocol):
         ...
 
     def begin(self, entry: Entry) -> None:
-        """Write a new entry; its `n` is the next one."""
+        """Write a new entry: one of its `n` was not begun before. Several hosts begin theirs in any order."""
         ...
 
     def mark(self, id_: LeaseId, n: int, state: EntryState, note: str = "") -> None:

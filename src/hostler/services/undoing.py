@@ -13,7 +13,7 @@ from hostler.domain.errors import StepFailed
 from hostler.domain.journal import Entry, EntryState, owed
 from hostler.domain.lease import Failing, Lease
 from hostler.domain.moment import Moment
-from hostler.domain.plan import aim, depends, text
+from hostler.domain.plan import aim, depends, text, turns
 from hostler.domain.step import (
     DrainEngine,
     FoundEngine,
@@ -32,6 +32,7 @@ from hostler.services import step_log
 from hostler.services.needs import Clock
 from hostler.services.operations import OBSERVED, Operations
 from hostler.services.schedule_needs import ScheduleStore, Tx
+from hostler.services.side_by_side import side_by_side
 
 NOT_DONE = "not done (observed)"
 BACK = "back already (observed)"
@@ -50,7 +51,8 @@ class Unrestored(Exception):
 class Undoing:
     """One run. `left` has what somebody changed, or what depends on it: the entry's number and a sentence.
 
-    `gone` are the engines that somebody changed, `proven` those that were seen to serve in this very run.
+    `gone` are the engines that somebody changed, `proven` those that were seen to serve in this very run,
+    `broken` the hosts that cannot be put back, in the order in which that was seen.
     """
 
     store: ScheduleStore
@@ -61,6 +63,7 @@ class Undoing:
     left: dict[int, tuple[EntryState, str]] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
     proven: set[int] = field(default_factory=set)
+    broken: dict[str, Unrestored] = field(default_factory=dict)
 
     @property
     def drift(self) -> tuple[str, ...]:
@@ -82,32 +85,36 @@ class Undoing:
     async def run(self) -> None:
         """Put back what is owed, then look once more (LEASE-13). Raises Unrestored.
 
-        A host that cannot be put back keeps no engine of another one down: these go on, and nothing else
-        does. Holds stay, and routes lead where the lease led them, until all of it is seen to be back.
+        Engines come back one at a time on each host, on several hosts side by side (MODE-2). A host that
+        cannot be put back keeps no engine of another one down: these go on, and nothing else does. Holds
+        stay, and routes lead where the lease led them, until all of it is seen to be back.
         """
-        first: Unrestored | None = None
-        broken: set[str] = set()
-        for entry, undo in owed(self.entries):
-            if broken and (entry.step.host in broken or not isinstance(entry.step, _ALONE)):
-                continue
-            if undo is None:
-                await self._undone(entry, None, NO_UNDO)
-                continue
-            try:
-                await self._put_back(entry, undo)
-            except StepFailed as failure:
-                first = first or _unrestored(entry.n, undo, failure.why)
-                broken.add(entry.step.host)
-        if first is not None:
-            raise first
+        for turn in turns(owed(self.entries), lambda it: it[0].step):
+            await side_by_side([self._lane(lane) for lane in turn])
+        if self.broken:
+            raise next(iter(self.broken.values()))
         await self._look_again()
         if self.left:
             await self._look_for_targets()
 
+    async def _lane(self, lane: Sequence[tuple[Entry, Undo | None]]) -> None:
+        """What one host puts back in a turn. What cannot be is noted in `broken`."""
+        for entry, undo in lane:
+            host = entry.step.host
+            if host in self.broken or (self.broken and not isinstance(entry.step, _ALONE)):
+                return
+            try:
+                await self._put_back(entry, undo)
+            except StepFailed as failure:
+                self.broken[host] = _unrestored(entry.n, undo or entry.step, failure.why)
+
     # ------------------------------------------------------------ one entry
 
-    async def _put_back(self, entry: Entry, undo: Undo) -> None:
+    async def _put_back(self, entry: Entry, undo: Undo | None) -> None:
         """Compare what is seen with what was found and wanted, and do what follows. Refuses `step_failed`."""
+        if undo is None:
+            await self._undone(entry, None, NO_UNDO)
+            return
         step, found, lease = entry.step, entry.found, self.lease.id
         seen = await self.ask.observe(entry.n, step)
         if is_back(step, found, seen, lease=lease) and await self._serves(entry, undo):

@@ -160,22 +160,23 @@ class MemoryTx:
     def begin(self, entry: Entry) -> None:
         self._writes()
         had = self.tables.journal.get(entry.lease, ())
-        if entry.n != len(had) + 1:
-            raise ValueError(f"the next entry of {entry.lease} is {len(had) + 1}, not {entry.n}")
+        if entry.n < 1 or any(it.n == entry.n for it in had):
+            raise ValueError(f"{entry.lease} takes no new entry {entry.n}")
         kept = replace(
             entry,
             step=step_from_text(step_to_text(entry.step)),
             found=found_from_text(found_to_text(entry.found)),
         )
-        self.tables.journal[entry.lease] = (*had, kept)
+        self.tables.journal[entry.lease] = tuple(sorted((*had, kept), key=lambda it: it.n))
 
     def mark(self, id_: LeaseId, n: int, state: EntryState, note: str = "") -> None:
         self._writes()
         had = self.tables.journal.get(id_, ())
-        if not 0 < n <= len(had):
+        if all(it.n != n for it in had):
             raise ValueError(f"{id_} has no entry {n}")
-        changed = replace(had[n - 1], state=state, note=note)
-        self.tables.journal[id_] = (*had[: n - 1], changed, *had[n:])
+        self.tables.journal[id_] = tuple(
+            replace(it, state=state, note=note) if it.n == n else it for it in had
+        )
 
     # -------------------------------------------------------- jobs
 

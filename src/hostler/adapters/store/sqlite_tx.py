@@ -187,9 +187,8 @@ class SqliteTx:
         )
 
     def begin(self, entry: Entry) -> None:
-        last = self._rows("last_entry", lease=entry.lease)[0][0] or 0
-        if entry.n != last + 1:
-            raise ValueError(f"the next entry of {entry.lease} is {last + 1}, not {entry.n}")
+        if entry.n < 1 or self._rows("entry", lease=entry.lease, n=entry.n):
+            raise ValueError(f"{entry.lease} takes no new entry {entry.n}")
         self._change(
             "begin",
             lease=entry.lease,

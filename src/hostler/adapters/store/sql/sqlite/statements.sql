@@ -52,8 +52,8 @@ DELETE FROM claims WHERE resource = :resource AND lease = :lease;
 -- name: journal
 SELECT n, state, note, step, found FROM journal WHERE lease = :lease ORDER BY n;
 
--- name: last_entry
-SELECT max(n) FROM journal WHERE lease = :lease;
+-- name: entry
+SELECT n FROM journal WHERE lease = :lease AND n = :n;
 
 -- name: begin
 INSERT INTO journal (lease, n, state, note, step, found) VALUES (:lease, :n, :state, :note, :step, :found);
