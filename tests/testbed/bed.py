@@ -15,6 +15,7 @@ from pathlib import Path
 
 from demo import real_engine
 from demo.tiny_gguf import write_model
+from tests.fakes.certificate import CERTIFICATE, PIN, written
 from tests.story.house import Json
 from tests.testbed.box import KEY, PORT, Box
 from tests.testbed.cable import HOSTS, Cable, cable
@@ -86,6 +87,18 @@ class Bed:
             "memory": "64 MiB",
             **keys,
         }
+
+    def secure(self) -> None:
+        """Both daemons serve TLS, with one certificate that each knows by its pin (NODE-2)."""
+        cert, key = written(self.root)
+        for name, box in self.boxes.items():
+            host = self.part("hosts")[name]
+            assert isinstance(host, dict)
+            del host["allow_plain_http"]
+            host["url"] = host["url"].replace("http:", "https:")
+            host["tls_pin"] = PIN
+            host["node"]["tls"] = {"cert": cert, "key": f"${{file:{key}}}"}
+            box.trusts = CERTIFICATE
 
     def resources(self, **each: Json) -> None:
         """What can be leased."""

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import signal
+import ssl
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,13 +32,18 @@ GONE_S: Final = 20.0
 
 @dataclass(kw_only=True)
 class Box:
-    """One host: its daemon, its state, its door. `around` is added to the daemon's environment."""
+    """One host: its daemon, its state, its door.
+
+    `around` is added to the daemon's environment. `trusts`: the certificate that its daemon shows; none: it
+    speaks plain HTTP.
+    """
 
     name: str
     root: Path
     cable: Cable | Hub
     around: dict[str, str] = field(default_factory=dict)
     wrap: tuple[str, ...] = ()
+    trusts: str | None = None
     daemon: asyncio.subprocess.Process | None = None
     relay: asyncio.subprocess.Process | None = None
 
@@ -135,9 +141,11 @@ class Box:
 
     def client(self, key: str = KEY) -> httpx2.AsyncClient:
         """A client of this host's daemon, through the door."""
+        trust = ssl.create_default_context(cadata=self.trusts)
+        trust.check_hostname = False
         return httpx2.AsyncClient(
-            transport=httpx2.AsyncHTTPTransport(uds=self.door),
-            base_url=f"http://127.0.0.1:{PORT}",
+            transport=httpx2.AsyncHTTPTransport(uds=self.door, verify=trust),
+            base_url=f"{'http' if self.trusts is None else 'https'}://127.0.0.1:{PORT}",
             timeout=60,
             headers={"authorization": f"Bearer {key}", "connection": "close"},
         )

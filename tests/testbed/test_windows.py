@@ -9,7 +9,7 @@ import pytest
 from tests.fakes.fake_engine import eventually
 from tests.testbed.bed import Bed
 from tests.testbed.sampler import sampled
-from tests.testbed.telling import lease_is
+from tests.testbed.telling import lease_is, taken
 from tests.testbed.window_bed import (
     HEAVY,
     LONG_S,
@@ -132,4 +132,51 @@ async def test_a_script_on_the_other_host(both: Bed) -> None:
     await both.crow.told("window", "close")
     told = ("status cap=", "open cap=300", "close cap=300")
     assert log.read_text().splitlines() == [f"{it} {both.raven.hold}" for it in told]
+    await as_before(both)
+
+
+async def test_nobody_changes_what_a_window_has(both: Bed) -> None:
+    """R34, LEASE-15, MODE-3: on both hosts starts and switches of others are refused, naming the window."""
+    modes(both)
+    await both.start()
+    await standing(both)
+    window = str((await opened(both, "--cap", "5m"))["id"])
+    for box, engine in ((both.crow, "crow-work"), (both.raven, "raven-work")):
+        for words in (
+            ("routes", "set", "big", "local"),
+            ("start", engine),
+            ("resume", engine),
+            ("stop", HEAVY[box.name][0]),
+        ):
+            refused = await box.run(*words, "--json")
+            assert refused.code != 0, (box.name, words, refused.out)
+            assert window in refused.out + refused.err, (box.name, words, refused.out, refused.err)
+        assert await box.profile("big") == "heavy"
+        assert (await box.row(engine))["state"] == "stopped"
+        assert (await box.row(HEAVY[box.name][0]))["state"] == "ready"
+    await both.crow.told("window", "close")
+    await as_before(both)
+
+
+async def test_a_mode_takes_nothing_that_is_leased(both: Bed) -> None:
+    """R34, MODE-3, WIN-8: a window over a leased host is refused, naming the lease; no host changes."""
+    modes(both)
+    both.resources(raven_box={"hosts": ["raven"], "actions": [{"route": "far", "to": "away"}]})
+    await both.start()
+    await standing(both)
+    crow, raven = both.crow, both.raven
+    lease = await taken(crow, "raven_box", "--holder", "anna")
+    refused = await crow.run(
+        *("window", "open", "heavy", "--override", "windowed", "--reason", "bench", "--json")
+    )
+    told = json.loads(refused.out or refused.err)
+    assert refused.code != 0
+    assert lease in json.dumps(told), told
+    assert [await it.profile("big") for it in (crow, raven)] == ["local"] * 2
+    assert [hold(it) for it in (crow, raven)] == [None] * 2
+    assert [list(await deadmen(it)) for it in (crow, raven)] == [[], []]
+    await standing(both)
+    await crow.told("release", lease)
+    await opened(both, "--cap", "5m")
+    await crow.told("window", "close")
     await as_before(both)
