@@ -188,7 +188,7 @@ async def test_residue_is_told() -> None:
         it.machine.pinned = 3 * GIB
         stop = asyncio.ensure_future(it.engines.stop("a", BOT))
         await it.clock.advance(31)
-        with pytest.raises(MemoryResidue, match=r"a is gone, but 3\.0 GiB of its memory is not back"):
+        with pytest.raises(MemoryResidue, match=r"a is gone, but 3\.0 GiB of its memory did not come back"):
             await stop
         assert it.state("a") is State.STOPPED
 

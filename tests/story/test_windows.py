@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.fakes import pinned
 from tests.fakes.fake_engine import eventually
 from tests.fakes.signals import kill
 from tests.story.house import House, chat, frames
@@ -207,6 +208,39 @@ async def test_memory_that_a_dead_engine_pins_opens_nothing(fake: House) -> None
     await closing
     await standing(fake)
     assert hold(fake) is None
+
+
+@pytest.mark.slow
+async def test_memory_that_a_process_keeps_after_its_engine_opens_nothing(fake: House) -> None:
+    """MEM-4, WIN-3: 1.5 GiB of this machine stay with another process when their engine has gone."""
+    modes(fake)
+    fake.host["memory"] = {"reserve": "64 MiB", "max_residue": "768 MiB"}
+    keeper = await pinner(fake)
+    row = fake.engines["work"]
+    assert isinstance(row["argv"], list)
+    take = [sys.executable, str(pinned.__file__), "take", str(fake.root / "pins"), "1536"]
+    row.update(argv=[*take, *row["argv"]], memory="1536 MiB", start_timeout="30s")
+    try:
+        await fake.start()
+        await standing(fake)
+        done = await fake.run("window", "open", "heavy", "--override", "windowed", "--cap", "5m")
+        assert done.code in (73, 74), (done.out, done.err)
+        assert "work is gone, but" in done.err, done.err
+        await standing(fake)
+        assert hold(fake) is None
+        assert (await fake.row("giant"))["state"] == "stopped"
+    finally:
+        kill(keeper)
+        await keeper.wait()
+
+
+async def pinner(it: House) -> asyncio.subprocess.Process:
+    """The process that keeps what an engine had, ready."""
+    command = (sys.executable, str(pinned.__file__), "keep", str(it.root / "pins"))
+    keeper = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    assert keeper.stdout is not None
+    await keeper.stdout.readline()
+    return keeper
 
 
 @pytest.mark.slow

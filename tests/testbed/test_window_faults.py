@@ -13,7 +13,7 @@ from tests.fakes.fake_engine import eventually
 from tests.testbed.bed import Bed
 from tests.testbed.box import Box
 from tests.testbed.cable import NoNamespaces, needed
-from tests.testbed.fault_line import PATIENCE_S, Moment, begun, every, over, reached
+from tests.testbed.fault_line import PATIENCE_S, Moment, begun, close, every, over, reached
 from tests.testbed.telling import lease_is
 from tests.testbed.window_bed import LONG_S, as_before, deadmen, hold, modes, opened, standing
 
@@ -71,12 +71,31 @@ async def test_the_cable_is_cut_while_it_opens(both: Bed, steps: int) -> None:
     await as_before(both)
 
 
-async def test_the_cable_is_cut_in_the_middle_and_at_the_restore(both: Bed) -> None:
+async def test_the_cable_is_cut_in_the_middle(both: Bed) -> None:
     """WIN-11, WIN-2: cut while it is open it ends at its cap on both, each by itself, verified."""
     modes(both)
     await both.start()
     await standing(both)
     id_ = str((await opened(both, "--cap", "40s"))["id"])
+    both.cable.cut()
+    await both.crow.is_state("crow-work", "ready", patience_s=PATIENCE_S)
+    await both.raven.is_state("raven-work", "ready", patience_s=PATIENCE_S)
+    both.cable.heal()
+    await over(both, id_)
+    await as_before(both)
+    report = await both.crow.get(f"/v1/hostler/windows/{id_}/report")
+    assert report["wrong"] == []
+
+
+@pytest.mark.parametrize("steps", [1, 6])
+async def test_the_cable_is_cut_while_it_closes(both: Bed, steps: int) -> None:
+    """WIN-11, WIN-4: both hosts come back, each by whoever reaches it; the window ends verified."""
+    modes(both)
+    await both.start()
+    await standing(both)
+    id_ = str((await opened(both, "--cap", "60s"))["id"])
+    await close(both, id_)
+    await reached(both, id_, Moment(phase="close", who="crow", steps=steps))
     both.cable.cut()
     await both.crow.is_state("crow-work", "ready", patience_s=PATIENCE_S)
     await both.raven.is_state("raven-work", "ready", patience_s=PATIENCE_S)

@@ -168,9 +168,7 @@ class NodeEngines:
             if memory_back:
                 raise
         if memory_back and lane.residue is not None:
-            raise MemoryResidue(
-                engine=lane.engine.id, host=lane.engine.host, residue=lane.residue, waited_s=0
-            )
+            raise MemoryResidue(engine=lane.engine.id, host=lane.engine.host, residue=lane.residue)
 
     # ------------------------------------------------------------ up
 

@@ -156,11 +156,10 @@ class NodeWindows:
                 engine=f"nobody's process in {pool}",
                 host=step.host,
                 residue=format_size(beyond),
-                waited_s=0,
             )
         for lane in lanes:
             if lane.residue is not None and lane.run is None:
-                raise MemoryResidue(engine=lane.engine.id, host=step.host, residue=lane.residue, waited_s=0)
+                raise MemoryResidue(engine=lane.engine.id, host=step.host, residue=lane.residue)
 
     def _available(self, step: CheckMemory) -> None:
         if step.available is None:

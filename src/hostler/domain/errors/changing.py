@@ -313,10 +313,11 @@ class MemoryResidue(Refusal):
 
     kind = Kind.STUCK
     code = "memory_residue"
-    message = "{engine} is gone, but {residue} of its memory is not back on {host} after {waited_s} s."
+    message = "{engine} is gone, but {residue} of its memory did not come back on {host}."
     hint = "A dead process can pin memory until a reboot; `hostler status` shows what is missing."
 
     engine: str
     host: str
     residue: str
-    waited_s: int
+    waited_s: int = 0
+    """How long it was waited for by whoever tells; nothing where it was known from an earlier stop."""
