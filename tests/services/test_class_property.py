@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from hostler.domain.catalog import effective_class
 from hostler.domain.curation import Curation
 from hostler.domain.errors import Refusal
-from hostler.domain.fleet import Engine, Group
+from hostler.domain.fleet import Engine, Group, frozen
 from hostler.domain.gate import Ask
+from hostler.domain.registry import Registry, Row
 from hostler.domain.values import Cause, EngineId, ServingClass
 from hostler.services.keys import keyring
 from hostler.services.reload import Reload
@@ -87,6 +88,7 @@ STEPS = st.one_of(
     st.tuples(st.just("free")),
     st.tuples(st.just("wait"), st.sampled_from([1.0, 10.0, 130.0])),
     st.tuples(st.just("reload"), FLEETS),
+    st.tuples(st.just("row"), st.sampled_from([*NAMES, "far"]), PLACE, st.booleans(), st.integers(1, 9)),
 )
 
 
@@ -97,6 +99,7 @@ class Play:
     it: World
     reload: Reload
     truth: dict[str, ServingClass]
+    rows: Registry = field(default_factory=lambda: Registry(node="crow"))
     seen: int = 0
     named: list[tuple[str, ServingClass | None]] = field(default_factory=list)
 
@@ -158,6 +161,21 @@ class Play:
     async def _wait(self, seconds: float) -> None:
         await self.it.ticks(seconds)
 
+    async def _row(self, name: str, model: str, retired: bool, version: int) -> None:
+        """A peer says a row, of an id and a model that may be names of ours; it is offered from then on."""
+        said = Row(
+            id=name,
+            url="http://10.99.0.2:8101",
+            host="raven",
+            models=(model,),
+            retired=retired,
+            version=version,
+            author="raven",
+            reach=frozen({"crow": True}),
+        )
+        self.rows, _ = self.rows.take("raven", [said])
+        await self.reload.routes.share(self.rows.resolved(["raven"]))
+
     async def _reload(self, said: tuple[Said, ...]) -> None:
         source = self.reload.source
         assert isinstance(source, Disk)
@@ -191,7 +209,7 @@ async def play(said: tuple[Said, ...], steps: list[tuple[object, ...]], look: Ca
 def test_no_sequence_starts_a_class_that_its_call_does_not_name(
     said: tuple[Said, ...], steps: list[tuple[object, ...]]
 ) -> None:
-    """CAT-3, CAT-5: no order of configs, holds, calls, steps, timers and crashes widens a class."""
+    """CAT-3, CAT-5, SYNC-6: no order of configs, holds, calls, steps, rows and crashes widens a class."""
     asyncio.run(play(said, steps, lambda _: None))
 
 
