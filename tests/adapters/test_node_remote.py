@@ -22,6 +22,7 @@ from hostler.domain.fence import Fence
 from hostler.domain.fleet import Secret, frozen
 from hostler.domain.plan import command, webhook
 from hostler.domain.step import CallWebhook, FoundCommand, PointRoute, RunCommand, Step
+from hostler.domain.values import EngineId
 from hostler.services.node_needs import Member
 from hostler.services.schedule_needs import Remembered
 from hostler.wire.nodes import OperationBody, OperationCall
@@ -318,3 +319,12 @@ async def test_who_listens_and_a_warm_engine_are_asked_of_their_host() -> None:
         with pytest.raises(EngineNotFound):
             await it.remote.acquire("nobody", "bot/1")
         assert {each.headers["authorization"] for each in it.cable.seen} == {f"Bearer {KEY}"}
+
+
+async def test_the_log_of_an_engine_is_asked_of_its_host() -> None:
+    """NODE-1, ENG-12: the last lines, control characters shown; of an unknown engine nothing."""
+    async with far() as (it, _):
+        it.driver.logs[EngineId("fast")] = ["first", "load \x1b[31mred", "last"]
+        assert await it.remote.logs("fast", 2) == ("load \\x1b[31mred", "last")
+        with pytest.raises(EngineNotFound):
+            await it.remote.logs("nobody", 2)

@@ -22,6 +22,7 @@ from hostler.services.keys import keyring
 from hostler.services.node_door import NodeDoor
 from hostler.services.own_restore import Mind, OwnRestore
 from hostler.services.present import Present
+from tests.fakes.driver import FakeDriver
 from tests.fakes.ids import CountingIds
 from tests.fakes.node_parts import MemoryRecords, Parts
 from tests.fakes.world import CROW
@@ -83,6 +84,7 @@ class FarHost:
     bugs: list[BaseException]
     far_config: Present
     head_config: Present
+    driver: FakeDriver
 
     def as_crow(self, **keys: object) -> None:
         """The head's config says this of the host from here on."""
@@ -181,4 +183,5 @@ def far_host(parts: Parts, *actions: Action, api: int = 1, head_api: int = 1) ->
         bugs=bugs,
         far_config=far_config,
         head_config=head_config,
+        driver=room.driver,
     )

@@ -142,6 +142,10 @@ class Raven:
     async def ports(self) -> LivePorts:
         return LivePorts(host="raven", auto_from=8100, auto_to=8199, ports=(), silent=())
 
+    async def logs(self, engine: str, lines: int) -> tuple[str, ...]:
+        self.asked.append((engine, f"{lines} lines"))
+        return ("llama says",)
+
     async def acquire(self, engine: str, by: str) -> bool:
         self.asked.append((engine, by))
         return self.cold
@@ -164,6 +168,18 @@ def with_raven(box: Room, far: Raven) -> httpx2.AsyncClient:
     )
     box.control.routes.retable(box.control.config.fleet)
     return replace(box, app=create_app(replace(box.control, far={"raven": far}))).client()
+
+
+async def test_the_log_of_an_engine_of_another_host(box: Room) -> None:
+    """NODE-1, ENG-12: its daemon is asked for the lines; to follow it one is told where to ask."""
+    far = Raven()
+    async with with_raven(box, far) as client:
+        got = await client.get("/v1/hostler/engines/there/logs", params={"lines": 7})
+        assert got.json() == {"engine": "there", "lines": ["llama says"]}
+        assert far.asked == [("there", "7 lines")]
+        followed = await client.get("/v1/hostler/engines/there/logs", params={"follow": True})
+        assert followed.status_code == 404
+        assert "It is an engine of raven" in followed.json()["error"]["hint"]
 
 
 async def test_an_engine_of_another_host_is_warmed_there(box: Room) -> None:

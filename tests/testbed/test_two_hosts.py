@@ -51,7 +51,7 @@ async def test_a_lease_on_the_other_host(both: Bed) -> None:
 
 
 async def test_what_is_asked_of_another_host(both: Bed) -> None:
-    """NODE-6, PORT-5, HOLD-12: any daemon warms an engine of any host, and says who listens there."""
+    """NODE-6, PORT-5, HOLD-12: any daemon warms an engine of any host, shows its log, says who listens."""
     both.engine("cold", "raven", 8104)
     await both.ready()
     crow, raven = both.crow, both.raven
@@ -65,6 +65,7 @@ async def test_what_is_asked_of_another_host(both: Bed) -> None:
         await raven.told("box", "hold", "--owner", "bench", "--minutes", "5")
         held = await client.post("/llm/acquire", json={"provider": "cold"})
         assert (held.status_code, held.json()["owner"]) == (409, "bench")
+    assert await crow.told("logs", "raven-work") == await raven.told("logs", "raven-work")
     live = await crow.run("ports", "live", "--host", "raven", "--json")
     found = json.loads(live.out)
     assert found["host"] == "raven"

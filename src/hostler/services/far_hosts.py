@@ -1,4 +1,4 @@
-"""What people and bots ask of another host through the daemon of this one: who listens there, a warm engine.
+"""What people and bots ask of another host through this daemon: who listens, a warm engine, an engine's log.
 
 Decides nothing: the other host's own daemon looks, and its own gate says whether anything starts.
 """
@@ -15,6 +15,10 @@ class FarHost(Protocol):
 
     async def ports(self) -> LivePorts:
         """Who listens there (PORT-5)."""
+        ...
+
+    async def logs(self, engine: str, lines: int) -> tuple[str, ...]:
+        """The last lines of that engine's log, as they are shown there (NODE-1)."""
         ...
 
     async def acquire(self, engine: str, by: str) -> bool:

@@ -271,6 +271,13 @@ class NodeAnswer:
     heard_s: float | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogAnswer:
+    """The last lines of an engine's log, oldest first, control characters escaped."""
+
+    lines: tuple[str, ...]
+
+
 # ---------------------------------------------------------------- for people
 
 

@@ -182,6 +182,11 @@ class RemoteNode:
         """See `FarHost.ports`."""
         return await self._get("/ports", LivePorts)
 
+    async def logs(self, engine: str, lines: int) -> tuple[str, ...]:
+        """See `FarHost.logs`."""
+        path = f"/engines/{quote(engine, safe='')}/logs?lines={lines}"
+        return (await self._get(path, wire.LogAnswer)).lines
+
     async def acquire(self, engine: str, by: str) -> bool:
         """See `FarHost.acquire`. A start ends by itself long before this call would."""
         body = wire.WarmCall(api=await self._speaks(), engine=engine, by=shorten(by, wire.MAX_TEXT))

@@ -130,7 +130,7 @@ READING: Final = (
         handler=reading.logs,
         query=LogQuery,
         answer=Logs,
-        refusals=(EngineNotFound,),
+        refusals=(EngineNotFound, NodeUnreachable),
     ),
     Endpoint(
         method="GET",

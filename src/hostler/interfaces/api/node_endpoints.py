@@ -27,7 +27,9 @@ from hostler.domain.errors import (
 from hostler.interfaces.api import acquire, nodes
 from hostler.interfaces.api.endpoint import Endpoint
 from hostler.interfaces.api.ports import own_ports
+from hostler.interfaces.api.reading import own_logs
 from hostler.interfaces.api.refusing import STARTING
+from hostler.interfaces.api.shapes import OwnLogQuery
 from hostler.services.keys import Scope
 from hostler.services.ports_live import LivePorts
 from hostler.wire.nodes import (
@@ -35,6 +37,7 @@ from hostler.wire.nodes import (
     FenceCall,
     Heard,
     HeldCall,
+    LogAnswer,
     MemoryAnswer,
     NodeAnswer,
     NodeList,
@@ -165,6 +168,16 @@ NODES: Final = (
         handler=own_ports,
         answer=LivePorts,
         refusals=(InvalidConfig,),
+    ),
+    Endpoint(
+        method="GET",
+        path=f"{NODE}/engines/{{engine}}/logs",
+        scope=Scope.NODE,
+        summary="The last lines of the log of an engine of this host, for another host's daemon.",
+        handler=own_logs,
+        query=OwnLogQuery,
+        answer=LogAnswer,
+        refusals=(EngineNotFound,),
     ),
     Endpoint(
         method="POST",

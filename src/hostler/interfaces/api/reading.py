@@ -22,6 +22,7 @@ from hostler.interfaces.api.shapes import (
     LogQuery,
     Logs,
     OneEngine,
+    OwnLogQuery,
     PageQuery,
     RequestList,
     RouteList,
@@ -32,6 +33,7 @@ from hostler.services.catalog_views import entry_view
 from hostler.services.control import Control
 from hostler.services.feed import HEARTBEAT_S
 from hostler.services.keys import Scope
+from hostler.wire.nodes import LogAnswer
 from hostler.wire.values import dump
 
 LOOK_S: Final = 1.0
@@ -113,14 +115,32 @@ async def why(call: Call) -> Response:
 
 
 async def logs(call: Call) -> Response:
-    """The last lines of an engine's log; with `follow`, those and every later one as events."""
+    """The last lines of an engine's log, of another host's too; with `follow`, of ours, every later one.
+
+    What goes on is asked of the host that has the engine: the refusal says where.
+    """
     control, engine, asked = call.control, call.path["engine"], call.query(LogQuery)
-    control.engines.lanes.get(engine)
-    tail = await asyncio.to_thread(control.engines.tail, engine, asked.lines)
-    lines = tuple(escape_controls(line) for line in tail)
+    known = control.config.fleet.engines.get(EngineId(engine))
+    far = None if known is None or asked.follow else control.far.get(known.host)
+    if far is not None:
+        return json_answer(Logs(engine=engine, lines=await far.logs(engine, asked.lines)))
+    lines = await _tail(control, engine, asked.lines)
     if asked.follow:
         return sse_answer(_follow(control, engine, lines))
     return json_answer(Logs(engine=engine, lines=lines))
+
+
+async def own_logs(call: Call) -> Response:
+    """The last lines of the log of an engine of this host, for another one."""
+    return json_answer(
+        LogAnswer(lines=await _tail(call.control, call.path["engine"], call.query(OwnLogQuery).lines))
+    )
+
+
+async def _tail(control: Control, engine: str, lines: int) -> tuple[str, ...]:
+    control.engines.lanes.get(engine)
+    tail = await asyncio.to_thread(control.engines.tail, engine, lines)
+    return tuple(escape_controls(line) for line in tail)
 
 
 async def _follow(control: Control, engine: str, first: tuple[str, ...]) -> AsyncIterator[bytes]:

@@ -106,6 +106,13 @@ class LogQuery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnLogQuery:
+    """How much of a log another host wants."""
+
+    lines: Annotated[int, Meta(ge=0, le=MOST_LOG_LINES)] = LOG_LINES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PortsQuery:
     """Whose ports: refused where it is not this daemon's host."""
 
