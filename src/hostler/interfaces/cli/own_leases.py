@@ -1,8 +1,9 @@
 """Which lease a command means, and how its holder is proven (LEASE-9).
 
 Decides that a name is a lease's id, the beginning of one, or a resource of which this user has exactly one
-lease; first of what this user saved, then of what the head lists. A secret comes from this user's files or
-from the file that $HOSTLER_LEASE_SECRET_FILE names, never from an argument.
+lease; first of what this user saved, then of what the head lists. Leases of different holders are never
+chosen from. A secret comes from this user's files or from the file that $HOSTLER_LEASE_SECRET_FILE names,
+never from an argument.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def meant(client: Client, name: str | None) -> Meant:
     return (
         _one(name, [_of(it) for it in saved if it.lease == name])
         or _one(name, [_of(it) for it in saved if (it.lease or "").startswith(name)])
-        or _one(name, _still_live(client, [it for it in saved if it.resource == name]))
+        or _one(name, _still_live(client, [it for it in saved if it.resource == name], inherited))
         or _listed(client, name)
     )
 
@@ -92,14 +93,21 @@ def _of(it: SavedLease) -> Meant:
     return Meant(id=it.lease or "", secret=it.secret, epoch=it.epoch, generation=it.generation, saved=it)
 
 
-def _still_live(client: Client, saved: Sequence[SavedLease]) -> list[Meant]:
-    """Those of the saved that are not over: a resource's name means what there is now."""
+def _still_live(client: Client, saved: Sequence[SavedLease], inherited: Meant | None) -> list[Meant]:
+    """Those of the saved that are not over: a resource's name means what there is now.
+
+    Who was started under one of them means that one. Of a turn and a place or booking for later the turn is
+    meant, unless they are of different holders: two who share an account do not end each other's turn.
+    """
     if not saved:
         return []
-    live = {it.id: State(it.state) for it in live_leases(client)}
+    live = {it.id: it for it in live_leases(client)}
     found = [_of(it) for it in saved if it.lease in live]
-    # Of a turn and a place or booking for later, the turn is meant.
-    return [it for it in found if live[it.id].holds] or found
+    if inherited is not None and any(it.id == inherited.id for it in found):
+        return [inherited]
+    if len({live[it.id].holder for it in found}) > 1:
+        return found
+    return [it for it in found if State(live[it.id].state).holds] or found
 
 
 def _listed(client: Client, name: str) -> Meant:
