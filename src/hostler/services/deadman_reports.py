@@ -1,9 +1,10 @@
 """What deadmen restored, taken into the schedule: the lease ends, and nothing is restored twice (WIN-7, F15).
 
 Decides that the receipt of one host is the release of the whole window (LEASE-14), and that it is stuck when
-every host has tried and one could not be verified. What is left (other hosts, routes, suspensions, the
-deadmen themselves) is undone by the journal as always: an engine that serves again is seen to be back. What a
-receipt says is `hostler.domain.deadman`'s.
+every host has tried and one could not be verified; and that a window whose run a restart of the head cut off
+is released by the head once its deadmen had their time, for no person is there. What is left (other hosts,
+routes, suspensions, the deadmen themselves) is undone by the journal as always: an engine that serves again
+is seen to be back. What a receipt says is `hostler.domain.deadman`'s.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ from hostler.services.window_guard import Strike
 from hostler.services.workshop import Workshop
 
 LOOK_S: Final = 2.0
+DEADMEN_S: Final = 90.0
+"""A deadman waits 60 s for a daemon that died midway; where none has begun by then, none will."""
+UNFINISHED: Final = "a restart of the head cut it off"
 AT_REST: Final = frozenset({State.ACTIVE, State.STUCK})
 """Nobody works on such a lease: one that is worked on is refused `already_restored`, and is stuck then."""
 
@@ -35,8 +39,9 @@ AT_REST: Final = frozenset({State.ACTIVE, State.STUCK})
 class DeadmanReports:
     """Asks the nodes of windows. `looked` has when that was, in elapsed seconds; `taken` what was taken in.
 
-    A receipt is taken in once: what fails after it is a person's to look at (LEASE-14). `strike` counts what
-    a node's guard saw (WIN-6).
+    `cut_off` has since when a window is seen to be cut off by a restart of this daemon. A receipt is taken in
+    once: what fails after it is a person's to look at (LEASE-14). `strike` counts what a node's guard saw
+    (WIN-6).
     """
 
     store: ScheduleStore
@@ -45,6 +50,7 @@ class DeadmanReports:
     strike: Strike
     looked: list[float] = field(default_factory=list)
     taken: set[DeadmanReport] = field(default_factory=set)
+    cut_off: dict[str, float] = field(default_factory=dict)
 
     async def look(self, now: Moment) -> None:
         """One look, every 2 s, if a window is there. Refuses `schedule_unavailable`, `store_full`."""
@@ -56,7 +62,8 @@ class DeadmanReports:
         told = await self._memories({host for it in windows for host in armed_hosts(it.plan)})
         for lease in windows:
             await self._strikes(lease, told)
-            await self._receipts(lease, told, now)
+            if not await self._receipts(lease, told, now):
+                await self._unfinished(lease, now)
 
     async def _memories(self, hosts: set[str]) -> Sequence[NodeMemory]:
         found: list[NodeMemory] = []
@@ -72,17 +79,34 @@ class DeadmanReports:
             if it.window == lease.id and it.note not in lease.strikes:
                 await self.strike(it.window, it.note)
 
-    async def _receipts(self, lease: Lease, told: Sequence[NodeMemory], now: Moment) -> None:
-        """What a deadman of one host put back is the release of the whole window (LEASE-14).
+    async def _receipts(self, lease: Lease, told: Sequence[NodeMemory], now: Moment) -> bool:
+        """What a deadman of one host put back is the release of the whole window (LEASE-14): whether it was.
 
         While another one is at it that is waited for: what two hosts do by themselves nobody has to do again.
         """
         found = [it for memory in told for it in memory.reports if it.window == lease.id]
         busy = any(lease.id in memory.restoring for memory in told)
         if busy or not found or self.taken.issuperset(found):
-            return
+            return busy
         self.taken.update(found)
         if await self.store.write(partial(_taken, id_=lease.id, reports=found, now=now)):
+            self.workshop.begin(lease.id, State.RELEASING)
+        return True
+
+    async def _unfinished(self, lease: Lease, now: Moment) -> None:
+        """Release a window whose opening or closing a restart of the head cut off (WIN-11).
+
+        Each deadman looks at its own host's daemon: where only the head died, or the deadmen were disarmed
+        already, none of them begins. What could not be put back is a person's to look at (LEASE-14).
+        """
+        if not _is_cut_off(lease):
+            self.cut_off.pop(lease.id, None)
+            return
+        since = self.cut_off.setdefault(lease.id, now.elapsed)
+        if now.elapsed - since < DEADMEN_S:
+            return
+        del self.cut_off[lease.id]
+        if await self.store.write(partial(_released, id_=lease.id, now=now)):
             self.workshop.begin(lease.id, State.RELEASING)
 
 
@@ -103,6 +127,20 @@ def _taken(tx: Tx, id_: LeaseId, reports: Sequence[DeadmanReport], now: Moment) 
         if entry.state.owed and any(settles(it, entry.step) for it in reports):
             tx.mark(id_, entry.n, EntryState.UNDONE, BY)
     change(tx, lease, UndoBegun(ending=ending(reports), why=CAUSE), now)
+    return True
+
+
+def _is_cut_off(lease: Lease) -> bool:
+    """Whether it is stuck and nothing failed: its run just ended."""
+    return lease.state is State.STUCK and lease.failing is None
+
+
+def _released(tx: Tx, id_: LeaseId, now: Moment) -> bool:
+    """The window on its way to its end, unless somebody released it meanwhile; whether its undo begins."""
+    lease = tx.lease(id_)
+    if lease is None or not _is_cut_off(lease):
+        return False
+    change(tx, lease, UndoBegun(ending=State.RELEASED, why=UNFINISHED), now)
     return True
 
 
