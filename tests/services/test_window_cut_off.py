@@ -101,7 +101,8 @@ async def test_a_window_that_is_open_is_not_cut_off(house: House) -> None:
     """WIN-1: its time counts from when it is seen to be cut off, not from its opening."""
     await house.take()
     reports = reports_of(house)
-    await later(house, reports)
+    await look(house, reports)
+    await house.clock.advance(DEADMEN_S)
     await house.say(UndoBegun(ending=State.RELEASED))
     await house.say(Interrupted())
     await look(house, reports)
