@@ -8,7 +8,10 @@ from hostler.domain.errors import EngineFailed
 from hostler.domain.lease import Interrupted, State, UndoBegun
 from hostler.domain.step import SuspendEngine
 from hostler.services.deadman_reports import DEADMEN_S, DeadmanReports
+from hostler.services.scene import Scene
 from hostler.services.schedule_needs import NodeMemory
+from hostler.services.schedule_views import why_of
+from tests.fakes.paired import a_fleet
 from tests.services.lease_house import House
 from tests.services.test_deadman_reports import PLAN, look, reports_of
 
@@ -117,3 +120,15 @@ async def test_a_lease_that_is_no_window_stays_stuck() -> None:
     await house.say(Interrupted())
     await later(house, reports_of(house))
     assert (await house.lease()).state is State.STUCK
+
+
+async def test_a_stuck_lease_says_whether_something_failed(house: House) -> None:
+    """LEASE-23, LEASE-14: cut off is told apart from what could not be put back."""
+    await house.take()
+    house.node.faults["perform resume big"] = EngineFailed(engine="big", why="no memory")
+    await house.say(UndoBegun(ending=State.RELEASED))
+    cut_off = await house.say(Interrupted())
+    scene = Scene(fleet=a_fleet("crow"), live=(), fence=None, now=house.clock.moment())
+    assert why_of(cut_off, scene, None, None).startswith("what was done for it was cut off")
+    failed = await house.release()
+    assert why_of(failed, scene, None, None).startswith("it could not be put back: resume big")
