@@ -165,10 +165,10 @@ def why_of(lease: Lease, scene: Scene, blocker: Lease | None, stands: Place | No
             return "it is held"
         case State.RELEASING:
             return "what it did is being put back" + (f": {lease.cause}" if lease.cause else "")
-        case State.STUCK if lease.failing is None:
-            return f"what was done for it was cut off, and is not all put back: {lease.cause}"
         case State.STUCK:
-            return f"it could not be put back: {lease.cause}"
+            bad = lease.failing
+            cut_off = f"what was done for it was cut off, and is not all put back: {lease.cause}"
+            return f"it could not be put back: {bad.step}: {bad.seen}" if bad is not None else cut_off
         case _:
             return _over(lease, ())
 
