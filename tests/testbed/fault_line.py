@@ -1,7 +1,7 @@
 """A window over two hosts with something killed at one moment of it, and how everything is in the end.
 
-`python -m tests.testbed.fault_line [open|close]` runs every moment of opening and closing, several at once,
-and prints a line for each: by hand, for it takes most of an hour. The tests run some of them.
+`python -m tests.testbed.fault_line [open|close] [crow|raven]` runs every moment of opening and closing, several
+at once, and prints a line for each: by hand, for it takes most of an hour. The tests run some of them.
 """
 
 from __future__ import annotations
@@ -219,14 +219,15 @@ STEPS: Final = 21
 
 
 async def main(*asked: str) -> int:
-    """Every moment of opening and of closing, or of those phases that are named, for either daemon."""
+    """Every moment of opening and of closing, or of what is named (`close crow`), for either daemon."""
     phases: tuple[Phase, ...] = ("open", "close")
+    named = set(asked)
     moments = [
         Moment(phase=phase, who=who, steps=n)
         for phase in phases
         for who in STANDING
         for n in range(STEPS)
-        if not asked or phase in asked
+        if (phase in named or not named & set(phases)) and (who in named or not named & STANDING.keys())
     ]
     with tempfile.TemporaryDirectory(prefix="hostler-faults.") as root:
         ends = await every(moments, Path(root))
@@ -235,4 +236,5 @@ async def main(*asked: str) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # What was started is ended, as by Ctrl-C.
     sys.exit(asyncio.run(main(*sys.argv[1:])))
