@@ -1,6 +1,6 @@
 """A window over two hosts with something killed at one moment of it, and how everything is in the end.
 
-`python -m tests.testbed.fault_line [open|close] [crow|raven]` runs every moment of opening and closing, several
+`python -m tests.testbed.fault_line [open|close] [crow|raven]` runs every moment of opening and closing, some
 at once, and prints a line for each: by hand, for it takes most of an hour. The tests run some of them.
 """
 
