@@ -23,6 +23,7 @@ from hostler.domain.hold_plan import (
 from hostler.domain.hold_record import HoldRecord
 from hostler.services.engines import Engines
 from hostler.services.guard_files import GuardFiles
+from hostler.services.hold_again import HoldAgain
 from hostler.services.lease_processes import LeaseProcesses
 from hostler.services.node import LocalNode
 from hostler.services.node_commands import NodeCommands
@@ -77,11 +78,15 @@ class MemoryRecords:
 
 @dataclass(slots=True)
 class FakeHoldKeeper:
-    """The need `HoldKeeper`, over the hold that the gate reads. `written` counts, `goes` is why it may go."""
+    """The need `HoldKeeper`, over the hold that the gate reads.
+
+    `written` counts, `goes` is why it may go, `forced` are leases whose hold a person took away by force.
+    """
 
     hold: FakeHold
     written: int = 0
     goes: str | None = None
+    forced: set[str] = field(default_factory=set)
 
     def short_lived(self) -> str | None:
         return self.goes
@@ -95,6 +100,11 @@ class FakeHoldKeeper:
         if plan is not None:
             self._put(plan)
         return plan is not None
+
+    def write_again_for_lease(self, wanted: LeaseHold) -> bool:
+        if wanted.lease not in self.forced:
+            self.write_for_lease(wanted)
+        return wanted.lease not in self.forced
 
     def remove_for_lease(self, lease: str) -> bool:
         if plan_lease_removal(self.hold.read(), lease) is Removal.NOTHING:
@@ -253,11 +263,14 @@ def parts(world: World, kept: Parts | None = None) -> Parts:
     files = GuardFiles(guard=world.gate.guard, files=world.files, clock=world.clock)
     engines: Engines = world.engines
     proving = Proving(drivers=engines.drivers, work=completions, clock=world.clock)
+    hold = NodeHold(holds=world.holds, writer=keeper, clock=world.clock, events=world.events)
+    receipts, config = Receipts(records=records, clock=world.clock), engines.lanes.config
     node = LocalNode(
         host=CROW,
         engines=NodeEngines(engines=engines, proving=proving),
         routes=NodeRoutes(routes=routes, lanes=world.lanes),
-        hold=NodeHold(holds=world.holds, writer=keeper, clock=world.clock, events=world.events),
+        hold=hold,
+        again=HoldAgain(hold=hold, receipts=receipts, deadmen=deadmen, modes=lambda: config.fleet.modes),
         commands=NodeCommands(commands=commands, webhooks=webhooks),
         deadman=NodeDeadman(
             host=CROW, deadmen=deadmen, engines=engines, clock=world.clock, events=world.events
@@ -273,7 +286,7 @@ def parts(world: World, kept: Parts | None = None) -> Parts:
             events=world.events,
         ),
         strikes=WindowStrikes(host=CROW, files=world.files, clock=world.clock),
-        receipts=Receipts(records=records, clock=world.clock),
+        receipts=receipts,
         processes=LeaseProcesses(records=groups, table=processes, clock=world.clock),
         files=files,
         clock=world.clock,
