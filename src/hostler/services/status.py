@@ -54,6 +54,7 @@ from hostler.services.picture import (
 from hostler.services.requests import Requests
 from hostler.services.routes import Routes
 from hostler.services.starting import Starting
+from hostler.services.strays import strays_here
 from hostler.services.suspensions import UNREADABLE
 
 STUCK_S = 30.0
@@ -306,6 +307,7 @@ class Status:
             for lane in self.lanes.by_id.values()
             if UNREADABLE in lane.suspended_by
         ]
+        told += strays_here(self.gate)
         known = self.vitals
         return (*known.config, *known.warnings, *known.leases, *known.nodes, *known.rows, *told)
 

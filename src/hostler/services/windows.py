@@ -19,9 +19,11 @@ from hostler.domain.step import VerifyRestore
 from hostler.domain.values import Requester, rfc3339, shorten
 from hostler.domain.window import Answer, Back, Terms, Wish, answer, mode_of, terms
 from hostler.domain.window_plan import window_plan, window_resource
+from hostler.services.fleet_look import FleetLook
 from hostler.services.keys import Principal
 from hostler.services.lease_changes import known
 from hostler.services.lease_requests import LeaseRequests, operator
+from hostler.services.leftovers import left_up, not_led_to
 from hostler.services.needs import Clock
 from hostler.services.present import Present
 from hostler.services.promotion import Promotion
@@ -48,6 +50,7 @@ class Windows:
     requests: LeaseRequests
     schedule: Schedule
     nodes: Mapping[str, Node]
+    look: FleetLook
     clock: Clock
     zone: tzinfo
 
@@ -77,7 +80,9 @@ class Windows:
         wish = Wish(mode=body.mode, cap_s=body.cap_s, override=body.override, force=body.force)
         given = terms(fleet, wish, self.clock.now(), self.zone)
         resource = bounded(window_resource(fleet, mode), given)
-        plan = window_plan(fleet, mode, given.cap_s, resource.drain_s)
+        left = await left_up(self.look, fleet, mode)
+        plan = window_plan(fleet, mode, given.cap_s, resource.drain_s, left)
+        await not_led_to(self.look, fleet, plan, left)
         look = await self.promotion.look_at(plan, resource)
         request = Request(body=asked, id=request_id, resource=resource, who=who, by=by, window=given)
         made, told = await self.reserving.take(request, look, self.schedule.told)

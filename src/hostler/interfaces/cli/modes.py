@@ -38,6 +38,8 @@ def mode(*, json: AsJson = False) -> int:
         return 0
     now = answer(raw, ModesNow)
     say(standing(now))
+    for stray in now.strays:
+        say(f"  {shorten(stray, 200)}")
     if now.modes:
         say()
         say_table(COLUMNS, [_row(it) for it in now.modes], empty="", spare=SPARE)
