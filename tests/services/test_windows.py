@@ -22,6 +22,7 @@ from hostler.domain.errors import (
 )
 from hostler.domain.fleet import frozen
 from hostler.domain.mode import QuietHours, Tool, ToolCommand
+from hostler.domain.step import FoundHold
 from hostler.domain.values import RouteName
 from hostler.domain.window import Answer, Back, HostReport
 from hostler.wire.schedule import FenceBody
@@ -356,7 +357,7 @@ async def test_what_an_abandoned_window_left_is_told_and_makes_way_for_the_next(
         released = await it.head.release(
             stuck, who=OPERATOR, secret=None, because="late", generation=stuck.generation, abandon=True
         )
-        assert released.state.ended
+        assert "abandoned: late" in released.why
         for name in ("bots", "voice"):
             it.node.world.engines[name].up = True
         now = await it.head.parts.modes.modes()
@@ -427,6 +428,52 @@ async def test_what_a_script_finds_up_is_left_to_it() -> None:
         window = await it.open()
         assert window.state == "active"
         assert not [step.text for step in window.steps if step.text.endswith(" glm")]
+
+
+async def test_what_is_wrong_in_an_open_window_is_shown() -> None:
+    """WIN-5, WIN-10: an engine of it that is down, a hold that is not its own, a host that says nothing."""
+    async with room() as it:
+        windows = it.head.parts.windows
+        window = await it.open()
+
+        async def wrong() -> tuple[str, ...]:
+            (shown,) = (await windows.windows(WindowsQuery())).leases
+            part = (await windows.status(window.id)).lease.window
+            assert shown.window == part
+            assert part is not None
+            return part.wrong
+
+        assert await wrong() == ()
+        held, it.node.world.hold = it.node.world.hold, FoundHold(identity="b@1", owner="bench")
+        it.node.world.engines["glm"].up = False
+        assert await wrong() == (
+            f"crow is held by bench, not by this window: `hostler window close {window.id}` ends the window",
+            f"glm on crow is stopped: `hostler start glm --lease {window.id}` there starts it again",
+        )
+        it.node.world.hold = FoundHold()
+        it.node.world.engines["glm"].up = True
+        (gone,) = await wrong()
+        assert gone.startswith("crow is not held any more: ")
+        it.node.faults["observe hold crow"] = NodeUnreachable(host="crow", why="it is away")
+        assert await wrong() == ("crow does not say how it is",)
+        it.node.faults.clear()
+        it.node.world.hold = held
+        await it.close(window)
+        over = (await windows.status(window.id)).lease.window
+        assert over is not None
+        assert over.wrong == ()
+
+
+async def test_a_hold_that_the_script_wrote_is_not_wrong() -> None:
+    """MODE-4: a window's script may write the record itself."""
+    script = ToolCommand(argv=("window",))
+    tool = Tool(open=script, close=script, status=script)
+    async with room(moded(replace(HEAVY, tool=tool))) as it:
+        window = await it.open()
+        it.node.world.hold = FoundHold(identity="b@1", owner="dsv4-window")
+        part = (await it.head.parts.windows.status(window.id)).lease.window
+        assert part is not None
+        assert part.wrong == ()
 
 
 async def test_a_plan_is_shown_with_its_arithmetic_and_changes_nothing() -> None:

@@ -79,7 +79,8 @@ def explain(ask: Ask, facts: Facts) -> tuple[Check, ...]:
 def _passed(name: str, ask: Ask, facts: Facts) -> str:
     """What a passed check says: the override, the hold's leave or the sum that made it pass."""
     if name == "serving_class" and facts.engine.serving_class is not ServingClass.RESIDENT:
-        return f"it is {facts.engine.serving_class}, and the call names that class"
+        by = "the window that has it named" if facts.opened else "the call names"
+        return f"it is {facts.engine.serving_class}, and {by} that class"
     if name == "members" and facts.engine.members:
         return f"{', '.join(facts.engine.members)} may start, each on its own host"
     if name == "topology" and not (facts.engine.curation is not None and facts.engine.curation.crossings):
