@@ -1,11 +1,13 @@
 from contextlib import suppress
 from dataclasses import replace
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostler.domain import registry
+from hostler.domain.addresses import is_this_machine
 from hostler.domain.errors import InvalidRequest
 from hostler.domain.fleet import frozen
 from hostler.domain.registry import Registry, Row, checked, is_ours, should_sync, unreached
@@ -13,6 +15,49 @@ from hostler.domain.registry import Registry, Row, checked, is_ours, should_sync
 LAN = Row(id="big", url="http://10.0.0.9:8000", host="crow", models=("qwen",))
 LOOPBACK = ("localhost", "127.0.0.1", "127.9", "[::1]", "[::ffff:127.0.0.1]", "0", "[::]")
 """Spellings of each node's own machine."""
+FULL_WIDTH = {it: chr(ord(it) + 0xFEE0) for it in "0123456789abcdefghijklmnopqrstuvwxyz"}
+DOTS = (".", "\u3002", "\uff0e", "\uff61", "%2e", "%2E", "%E3%80%82")
+
+
+@st.composite
+def own_machine(draw: st.DrawFn) -> str:
+    """A host that is each node's own machine, spelled in one of the ways that a resolver somewhere takes."""
+    address = draw(st.one_of(st.just(0), st.integers(127 << 24, (128 << 24) - 1)))
+    octets = address.to_bytes(4, "big")
+    short = [*(str(it) for it in octets[:1]), str(address & 0xFFFFFF)]
+    text = draw(
+        st.sampled_from(
+            [
+                ".".join(map(str, octets)),
+                ".".join(map(hex, octets)),
+                ".".join(f"0{it:o}" for it in octets),
+                ".".join(short),
+                str(address),
+                hex(address),
+                f"0{address:o}",
+                f"[::ffff:{'.'.join(map(str, octets))}]",
+                f"[::ffff:{address >> 16:x}:{address & 0xFFFF:x}]",
+                "[::1]",
+                "[::]",
+                "localhost",
+                "app.localhost",
+            ]
+        )
+    )
+    if text.startswith("["):
+        return text.upper() if draw(st.booleans()) else text
+    dots = draw(st.sampled_from(DOTS))
+    letters = []
+    for it in text:
+        how = draw(st.sampled_from(["plain", "plain", "upper", "wide", "percent", "wide percent"]))
+        wide = FULL_WIDTH.get(it, it)
+        plain = {"upper": it.upper(), "wide": wide, "percent": f"%{ord(it):02x}"}.get(how, it)
+        letters.append(dots if it == "." else quote(wide, safe="") if how == "wide percent" else plain)
+    hidden = draw(st.sampled_from(["", "", "\u00ad", "\u200b", "\u2060"]))
+    return "".join(letters) + hidden + draw(st.sampled_from(["", dots]))
+
+
+OWN_MACHINE = st.one_of(st.sampled_from(LOOPBACK), own_machine())
 
 
 def node(name: str, *rows: Row) -> Registry:
@@ -52,6 +97,18 @@ def test_which_rows_travel(row: Row, travels: bool) -> None:
     """SYNC-2: one predicate says which rows travel; a malformed flag is not local_only."""
     verdict = should_sync(row)
     assert (verdict.travels, bool(verdict.why)) == (travels, True)
+
+
+@given(own_machine())
+@settings(max_examples=1000, deadline=None)
+def test_no_spelling_of_this_machine_travels(host: str) -> None:
+    """SYNC-2: loopback in any spelling is known as such, and a row of it leaves no node and enters none."""
+    assert is_this_machine(host)
+    row = replace(LAN, url=f"http://{host}:8000", author="raven", version=1)
+    assert not should_sync(row).travels
+    assert Registry(node="raven", rows={row.key: row}).told() == ()
+    crow = Registry(node="crow")
+    assert crow.take("raven", [row]) == (crow, ())
 
 
 def test_local_only_is_asked_first() -> None:
@@ -248,8 +305,11 @@ def test_a_peers_number_moves_our_clock_so_far() -> None:
     """SYNC-5: who has seen a version writes a higher one, and no peer brings a clock to its end."""
     crow = Registry(node="crow").take("raven", [replace(LAN, version=10**9, author="raven")])[0]
     assert crow.write(replace(LAN, id="own")).rows["crow", "own"].version == 10**9 + 1
-    wild = Registry(node="crow").take("raven", [replace(LAN, version=1 << 60, author="raven")])[0]
-    assert wild.clock == registry.JUMP
+    far = Registry(node="crow")
+    assert far.take("raven", [replace(LAN, version=registry.JUMP + 1, author="raven")]) == (far, ())
+    most = replace(LAN, version=registry.JUMP, author="raven")
+    beyond = replace(LAN, id="b", version=registry.JUMP + 1, author="raven")
+    assert far.take("raven", [most, beyond])[0].clock == registry.JUMP
     assert crow.seen_clock(1) is crow
     assert crow.seen_clock(1 << 60).clock == 10**9 + registry.JUMP
 
@@ -337,10 +397,10 @@ ROWS = st.builds(
             "http://10.0.0.1",
             "http://crow.lan",
             "",
-            *(f"http://{host}" for host in LOOPBACK),
             "http://169.254.1.1",
         ]
-    ),
+    )
+    | OWN_MACHINE.map("http://{}".format),
     host=st.sampled_from(["crow", "external"]),
     models=st.sampled_from([(), ("m",), ("n",)]),
     local_only=st.sampled_from([False, True, "yes"]),
