@@ -11,7 +11,6 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import unquote
 
 Ip = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -42,6 +41,7 @@ _URL: Final = re.compile(
 )
 _PLAIN: Final = re.compile(r"\[[^%]*(?:%25[A-Za-z0-9._~-]+)?\]|[^%]+", re.ASCII)
 """A host that needs no decoding; what does is read in another way by each who does it."""
+_PERCENT: Final = re.compile(rb"%([0-9A-Fa-f]{2})")
 _ODD: Final = re.compile(r"[\s\\\x00-\x20\x7f]")
 
 
@@ -107,11 +107,17 @@ def _bare(host: str) -> str:
     """Without brackets, zone, closing dots and upper case; folded as a resolver folds it (IDNA)."""
     text = host.strip("[]")
     if ":" not in text:
-        text = unquote(text)
+        text = _decoded(text)
     if not text.isascii():
         folded = unicodedata.normalize("NFKC", text).replace("\u3002", ".")
         text = "".join(it for it in folded if unicodedata.category(it) != "Cf")
     return text.strip("[]").partition("%")[0].rstrip(".").lower()
+
+
+def _decoded(text: str) -> str:
+    """What percent signs stand for, in UTF-8; what is none of it stays as it is."""
+    octets = _PERCENT.sub(lambda it: bytes.fromhex(it[1].decode()), text.encode("utf-8", "replace"))
+    return octets.decode("utf-8", "replace")
 
 
 def _address(name: str) -> Ip | None:
