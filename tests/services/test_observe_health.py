@@ -4,7 +4,7 @@ from dataclasses import replace
 from hostler.domain.fleet import DriverKind, frozen
 from hostler.domain.holding import Holding
 from hostler.domain.mode import Mode
-from hostler.domain.values import Cause, EngineId, ServingClass
+from hostler.domain.values import Cause, EngineId, HostName, ServingClass
 from hostler.services.routes import Routes, load
 from hostler.services.status import DaemonFacts, Status
 from tests.fakes.world import BOT, CROW, World, engine, world
@@ -108,6 +108,19 @@ async def test_state_that_cannot_be_read_is_told() -> None:
         assert suspended == (
             "suspended.json of a cannot be read: it counts as suspended until `hostler resume a`"
         )
+
+
+async def test_where_the_whole_of_a_member_is() -> None:
+    """ENG-11: a member says on which host its distributed engine is started, while that is known."""
+    raven, parts = HostName("raven"), (EngineId("part"),)
+    whole = engine("wide", host=raven, driver=DriverKind.DISTRIBUTED, members=parts)
+    part = engine("part", of=EngineId("wide"))
+    async with world(engine("a"), part) as it:
+        both = frozen({**it.fleet.engines, whole.id: whole})
+        it.lanes.config.fleet = replace(it.fleet, engines=both)
+        assert (status(it).engine("part").of_host, status(it).engine("a").of_host) == ("raven", None)
+        it.lanes.config.fleet = it.fleet
+        assert status(it).engine("part").of_host is None
 
 
 async def test_what_is_up_outside_the_standing_mode_is_told() -> None:

@@ -84,7 +84,7 @@ def _passed(name: str, ask: Ask, facts: Facts) -> str:
     if name == "members" and facts.engine.members:
         return f"{', '.join(facts.engine.members)} may start, each on its own host"
     if name == "topology" and not (facts.engine.curation is not None and facts.engine.curation.crossings):
-        return "it runs on this host alone"
+        return _links(facts)
     if name == "hold" and facts.hold.held:
         return f"{shorten(facts.hold.owner)} holds the host, and allows this engine"
     if name == "leased" and facts.leased is not None:
@@ -94,6 +94,15 @@ def _passed(name: str, ask: Ask, facts: Facts) -> str:
     if name == "memory" and facts.live is not None and isinstance(facts.live.eviction, Eviction):
         return _room(ask, facts.live, facts.live.eviction)
     return PASSED[name]
+
+
+def _links(facts: Facts) -> str:
+    """Which links an engine goes over whose entry names none."""
+    if facts.engine.members:
+        return f"no entry says over which links {', '.join(facts.engine.members)} talk: none was looked at"
+    if facts.engine.of is not None:
+        return f"its links are those of {facts.engine.of}, which is asked for them"
+    return "it runs on this host alone"
 
 
 def _room(ask: Ask, live: Live, plan: Eviction) -> str:

@@ -193,6 +193,7 @@ class Status:
     def _engine(self, lane: Lane, view: HoldView) -> EngineStatus:
         engine = lane.engine
         idle = lane.ready and not lane.requests
+        whole = None if engine.of is None else self.lanes.config.fleet.engines.get(engine.of)
         return EngineStatus(
             id=engine.id,
             host=engine.host,
@@ -226,6 +227,7 @@ class Status:
             load_s=lane.load_s,
             members=self._members(engine),
             of=engine.of,
+            of_host=None if whole is None else whole.host,
             config="removed" if lane.removed else "changed" if lane.pending is not None else "current",
         )
 
