@@ -1,6 +1,5 @@
 from contextlib import suppress
 from dataclasses import replace
-from urllib.parse import quote
 
 import pytest
 from hypothesis import given, settings
@@ -11,53 +10,9 @@ from hostler.domain.addresses import is_this_machine
 from hostler.domain.errors import InvalidRequest
 from hostler.domain.fleet import frozen
 from hostler.domain.registry import Registry, Row, checked, is_ours, should_sync, unreached
+from tests.fakes.own_machine import LOOPBACK, OWN_MACHINE, own_machine
 
 LAN = Row(id="big", url="http://10.0.0.9:8000", host="crow", models=("qwen",))
-LOOPBACK = ("localhost", "127.0.0.1", "127.9", "[::1]", "[::ffff:127.0.0.1]", "0", "[::]")
-"""Spellings of each node's own machine."""
-FULL_WIDTH = {it: chr(ord(it) + 0xFEE0) for it in "0123456789abcdefghijklmnopqrstuvwxyz"}
-DOTS = (".", "\u3002", "\uff0e", "\uff61", "%2e", "%2E", "%E3%80%82")
-
-
-@st.composite
-def own_machine(draw: st.DrawFn) -> str:
-    """A host that is each node's own machine, spelled in one of the ways that a resolver somewhere takes."""
-    address = draw(st.one_of(st.just(0), st.integers(127 << 24, (128 << 24) - 1)))
-    octets = address.to_bytes(4, "big")
-    short = [*(str(it) for it in octets[:1]), str(address & 0xFFFFFF)]
-    text = draw(
-        st.sampled_from(
-            [
-                ".".join(map(str, octets)),
-                ".".join(map(hex, octets)),
-                ".".join(f"0{it:o}" for it in octets),
-                ".".join(short),
-                str(address),
-                hex(address),
-                f"0{address:o}",
-                f"[::ffff:{'.'.join(map(str, octets))}]",
-                f"[::ffff:{address >> 16:x}:{address & 0xFFFF:x}]",
-                "[::1]",
-                "[::]",
-                "localhost",
-                "app.localhost",
-            ]
-        )
-    )
-    if text.startswith("["):
-        return text.upper() if draw(st.booleans()) else text
-    dots = draw(st.sampled_from(DOTS))
-    letters = []
-    for it in text:
-        how = draw(st.sampled_from(["plain", "plain", "upper", "wide", "percent", "wide percent"]))
-        wide = FULL_WIDTH.get(it, it)
-        plain = {"upper": it.upper(), "wide": wide, "percent": f"%{ord(it):02x}"}.get(how, it)
-        letters.append(dots if it == "." else quote(wide, safe="") if how == "wide percent" else plain)
-    hidden = draw(st.sampled_from(["", "", "\u00ad", "\u200b", "\u2060"]))
-    return "".join(letters) + hidden + draw(st.sampled_from(["", dots]))
-
-
-OWN_MACHINE = st.one_of(st.sampled_from(LOOPBACK), own_machine())
 
 
 def node(name: str, *rows: Row) -> Registry:

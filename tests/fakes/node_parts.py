@@ -23,7 +23,6 @@ from hostler.domain.hold_plan import (
 from hostler.domain.hold_record import HoldRecord
 from hostler.services.engines import Engines
 from hostler.services.guard_files import GuardFiles
-from hostler.services.hold_again import HoldAgain
 from hostler.services.lease_processes import LeaseProcesses
 from hostler.services.node import LocalNode
 from hostler.services.node_commands import NodeCommands
@@ -263,14 +262,11 @@ def parts(world: World, kept: Parts | None = None) -> Parts:
     files = GuardFiles(guard=world.gate.guard, files=world.files, clock=world.clock)
     engines: Engines = world.engines
     proving = Proving(drivers=engines.drivers, work=completions, clock=world.clock)
-    hold = NodeHold(holds=world.holds, writer=keeper, clock=world.clock, events=world.events)
-    receipts, config = Receipts(records=records, clock=world.clock), engines.lanes.config
     node = LocalNode(
         host=CROW,
         engines=NodeEngines(engines=engines, proving=proving),
         routes=NodeRoutes(routes=routes, lanes=world.lanes),
-        hold=hold,
-        again=HoldAgain(hold=hold, receipts=receipts, deadmen=deadmen, modes=lambda: config.fleet.modes),
+        hold=NodeHold(holds=world.holds, writer=keeper, clock=world.clock, events=world.events),
         commands=NodeCommands(commands=commands, webhooks=webhooks),
         deadman=NodeDeadman(
             host=CROW, deadmen=deadmen, engines=engines, clock=world.clock, events=world.events
@@ -286,7 +282,7 @@ def parts(world: World, kept: Parts | None = None) -> Parts:
             events=world.events,
         ),
         strikes=WindowStrikes(host=CROW, files=world.files, clock=world.clock),
-        receipts=receipts,
+        receipts=Receipts(records=records, clock=world.clock),
         processes=LeaseProcesses(records=groups, table=processes, clock=world.clock),
         files=files,
         clock=world.clock,

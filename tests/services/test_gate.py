@@ -6,7 +6,6 @@ import pytest
 
 from hostler.domain.errors import (
     BoxReserved,
-    Leased,
     MemoryNever,
     MemoryNow,
     NotLaunchable,
@@ -16,14 +15,12 @@ from hostler.domain.errors import (
     ServingClassRefused,
     Suspended,
 )
-from hostler.domain.fleet import DriverKind, frozen
+from hostler.domain.fleet import DriverKind
 from hostler.domain.gate_words import Result
-from hostler.domain.holding import Holding
-from hostler.domain.mode import Mode
 from hostler.domain.values import RESIDENCY, Cause, EngineId, ServingClass
 from tests.fakes.clock import settle
 from tests.fakes.host import GIB
-from tests.fakes.world import BOT, CROW, World, engine, group, join, world
+from tests.fakes.world import BOT, World, engine, group, join, world
 
 A, B = EngineId("a"), EngineId("b")
 
@@ -201,25 +198,6 @@ async def test_a_class_is_lifted_only_by_its_name(cause: Cause, override: Servin
                 await start
             assert told.value.retry_after is None
         assert it.lane("a").ready is may
-
-
-async def test_a_window_s_engine_starts_again_for_its_holder() -> None:
-    """CAT-5, LEASE-15: by hand, with the window's lease and no class; others are told whose it is."""
-    async with world(engine("glm", serving_class=ServingClass.WINDOWED), engine("b")) as it:
-        mode = Mode(name="heavy", hosts=frozen({CROW: (EngineId("glm"),)}))
-        it.lanes.config.fleet = replace(it.fleet, modes=frozen({"heavy": mode}))
-        window = Holding(lease="ls_1", resource="box", holder="ann", key=BOT.key, mode="heavy")
-        it.gate.guard.adopt({"engine glm": window, "engine b": window})
-        ask = it.ask("glm", Cause.API)
-        with pytest.raises(Leased, match="ann has box"):
-            await it.starting.ensure_ready(it.lane("glm"), ask, wait_s=60)
-        own = replace(ask, requester=replace(BOT, lease="ls_1"))
-        await it.starting.ensure_ready(it.lane("glm"), own, wait_s=60)
-        assert it.lane("glm").ready
-        it.gate.guard.adopt({"engine glm": replace(window, mode="plain")})
-        await it.engines.stopping.stop(it.lane("glm"), actor="test", why="")
-        with pytest.raises(ServingClassRefused):
-            await it.starting.ensure_ready(it.lane("glm"), own, wait_s=60)
 
 
 async def test_a_lifted_class_joins_nobody_elses_start() -> None:

@@ -13,8 +13,8 @@ from hostler.domain.engine import State
 from hostler.domain.errors import InvalidRequest
 from hostler.domain.registry import Row, should_sync
 from hostler.wire.sync import ExchangeCall, Told, row_to
-from tests.domain.test_registry import OWN_MACHINE
 from tests.fakes.clock import inline_threads
+from tests.fakes.own_machine import OWN_MACHINE
 from tests.fakes.paired import ADDRESSES, NAMES, Trio, trio
 
 ROWS = st.builds(

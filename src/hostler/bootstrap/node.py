@@ -16,7 +16,6 @@ from hostler.adapters.receipts import DirectoryRecords
 from hostler.adapters.webhooks import HttpWebhooks
 from hostler.services.engines import Engines
 from hostler.services.guard_files import GuardFiles
-from hostler.services.hold_again import HoldAgain
 from hostler.services.holds import Holds
 from hostler.services.lease_processes import LeaseProcesses
 from hostler.services.needs import Events, StateFiles
@@ -62,15 +61,11 @@ def node_of(
         environment=env,
         units=transient.manager(uid=os.geteuid(), runtime_dir=env.get("XDG_RUNTIME_DIR")),
     )
-    hold = NodeHold(holds=holds, writer=hold_writer, clock=clock, events=events)
-    receipts = Receipts(records=DirectoryRecords(root=state_dir, directory="receipts"), clock=clock)
-    config = engines.lanes.config
     node = LocalNode(
         host=here,
         engines=NodeEngines(engines=engines, proving=proving),
         routes=NodeRoutes(routes=routes, lanes=engines.lanes),
-        hold=hold,
-        again=HoldAgain(hold=hold, receipts=receipts, deadmen=deadmen, modes=lambda: config.fleet.modes),
+        hold=NodeHold(holds=holds, writer=hold_writer, clock=clock, events=events),
         commands=NodeCommands(commands=system, webhooks=HttpWebhooks(), hold_path=hold_path),
         deadman=NodeDeadman(host=here, deadmen=deadmen, engines=engines, clock=clock, events=events),
         windows=NodeWindows(
@@ -85,7 +80,7 @@ def node_of(
             hold_path=hold_path,
         ),
         strikes=WindowStrikes(host=here, files=files, clock=clock),
-        receipts=receipts,
+        receipts=Receipts(records=DirectoryRecords(root=state_dir, directory="receipts"), clock=clock),
         processes=LeaseProcesses(
             records=DirectoryRecords(root=state_dir, directory="leases"),
             table=SystemProcesses(),

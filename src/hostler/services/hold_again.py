@@ -8,7 +8,6 @@ keeps what it controls all the same (LEASE-15).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -18,21 +17,21 @@ from hostler.domain.fleet import frozen
 from hostler.domain.hold import parse_instant
 from hostler.domain.hold_plan import LeaseHold
 from hostler.domain.holding import Holding
-from hostler.domain.mode import Mode
 from hostler.domain.values import Priority, rfc3339, shorten
 from hostler.services.deadman_needs import Deadmen
 from hostler.services.node_hold import NodeHold, is_of
+from hostler.services.present import Present
 from hostler.services.receipts import HoldDone, Receipts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldAgain:
-    """Looks after the hold of the lease that has this host. `modes` are those of the config in force."""
+    """Looks after the hold of the lease that has this host."""
 
     hold: NodeHold
     receipts: Receipts
     deadmen: Deadmen
-    modes: Callable[[], Mapping[str, Mode]]
+    config: Present
 
     async def look(self, holding: Holding) -> None:
         """One look at the record of that lease: it keeps its end, is written again, or its loss is told."""
@@ -44,7 +43,7 @@ class HoldAgain:
 
     def _left_to_others(self, holding: Holding) -> bool:
         """Whether the hold went with a reboot (HOLD-2), or is the window script's own to write (MODE-4)."""
-        mode = self.modes().get(holding.mode)
+        mode = self.config.fleet.modes.get(holding.mode)
         boot = self.hold.clock.moment().boot
         return holding.boot not in ("", boot) or (mode is not None and mode.tool is not None)
 

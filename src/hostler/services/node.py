@@ -57,7 +57,6 @@ class LocalNode:
     engines: NodeEngines
     routes: NodeRoutes
     hold: NodeHold
-    again: HoldAgain
     commands: NodeCommands
     deadman: NodeDeadman
     windows: NodeWindows
@@ -206,7 +205,13 @@ class LocalNode:
             await self.files.adopt({thing: it for thing, it in held.items() if it.lease not in over})
         holding = self.files.guard.holding(HOLD, self.host)
         if holding is not None:
-            await self.again.look(holding)
+            again = HoldAgain(
+                hold=self.hold,
+                receipts=self.receipts,
+                deadmen=self.deadman.deadmen,
+                config=self.engines.engines.lanes.config,
+            )
+            await again.look(holding)
 
     async def memory(self) -> NodeMemory:
         """See `Node.memory`."""
