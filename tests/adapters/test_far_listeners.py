@@ -25,6 +25,9 @@ class Raven:
     async def ports(self) -> LivePorts:
         return self.found
 
+    async def logs(self, engine: str, lines: int) -> tuple[str, ...]:
+        raise AssertionError(f"nobody asks for {lines} lines of {engine}")
+
     async def acquire(self, engine: str, by: str) -> bool:
         raise AssertionError(f"{by} asks for no {engine}")
 
