@@ -112,3 +112,27 @@ def test_what_no_reader_would_take_is_not_written(writer: HoldWriter, path: Path
     with pytest.raises(InvalidRequest, match="64 KiB"):
         writer.write_for_lease(replace(MINE, reason="x" * (64 << 10)))
     assert not path.exists()
+
+
+def test_a_lease_s_record_is_written_again_unless_a_person_took_it(writer: HoldWriter, path: Path) -> None:
+    """HOLD-9, HOLD-11: one that was removed is written again; one that went by force is left so."""
+    writer.write_for_lease(MINE)
+    path.unlink()
+    assert writer.write_again_for_lease(MINE) is True
+    assert writer.reader.read_fresh().owner == "lease:lease_1"
+    writer.release(owner=None, force=True, by="user ada")
+    assert writer.write_again_for_lease(MINE) is False
+    assert not path.exists()
+    assert writer.write_again_for_lease(replace(MINE, lease="lease_2")) is True
+    path.with_name("box.ndjson").write_bytes(b"{torn\n[1]\n")
+    path.unlink()
+    assert writer.write_again_for_lease(MINE) is True
+
+
+def test_a_lease_s_record_is_not_written_over_another_s(writer: HoldWriter, path: Path) -> None:
+    """HOLD-9: who holds by now keeps it."""
+    writer.write(wanted())
+    before = path.read_bytes()
+    with pytest.raises(HoldTaken):
+        writer.write_again_for_lease(MINE)
+    assert path.read_bytes() == before

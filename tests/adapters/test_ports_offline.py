@@ -1,5 +1,6 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,12 +8,14 @@ import pytest
 from hostler.adapters.config.offline import OfflineConfig
 from hostler.adapters.scan.offline import OfflinePorts
 from hostler.domain.errors import (
+    DaemonUnreachable,
     EngineNotFound,
     InvalidConfig,
     InvalidRequest,
     LimitReached,
     NoConfig,
     NotFound,
+    Refusal,
 )
 from hostler.domain.port_verdicts import Kind
 from hostler.domain.ports import NO_HOST, Status
@@ -260,16 +263,42 @@ def test_a_free_port(box: Box) -> None:
     assert box.parts.free(box.wish(8100, 8109), config=None).port is None
     assert box.parts.free(box.wish(8003, 8003), config=None).port is None
     far = box.parts.free(box.wish(8030, 8040, "raven"), config=None)
-    assert (far.port, far.missed) == (
-        8031,
-        ("The listeners of raven were not looked at: this machine is crow.",),
-    )
+    assert far.port == 8031
+    assert far.missed[0].startswith("The listeners of raven were not looked at: this machine is crow, and")
     box.listeners.broken = OSError(13, "Permission denied")
     assert "Permission denied" in box.parts.free(box.wish(8080, 8099), config=None).missed[0]
     with pytest.raises(NotFound):
         box.parts.free(box.wish(1, 2, "dawn"), config=None)
     with pytest.raises(InvalidRequest):
         box.parts.free(box.wish(2, 1), config=None)
+
+
+class FakeFar:
+    """The need `FarListeners`: what it says, or refuses."""
+
+    def __init__(self, *found: Listening, refusal: Refusal | None = None) -> None:
+        self.found, self.refusal = found, refusal
+
+    def listening_on(self, host: str) -> tuple[Listening, ...]:
+        assert host == "raven"
+        if self.refusal is not None:
+            raise self.refusal
+        return self.found
+
+
+def test_a_free_port_of_another_host(box: Box) -> None:
+    """PORT-5: its listeners are asked of the daemon; one that cannot tell is named."""
+    there = Listening(address="*", port=8031, protocol="tcp", uid=0)
+    parts = replace(box.parts, far=FakeFar(there, replace(there, port=8032, protocol="udp")))
+    found = parts.free(box.wish(8030, 8040, "raven"), config=None)
+    assert (found.port, found.missed) == (8032, ())
+    assert found.looked[-1] == "1 listeners"
+    assert parts.allocate(box.wish(8030, 8040, "raven"), config=None).row.port == 8032
+    away = replace(box.parts, far=FakeFar(refusal=DaemonUnreachable(url="http://x", why="it is down")))
+    found = away.free(box.wish(8030, 8040, "raven"), config=None)
+    assert found.port == 8031
+    assert "its daemon cannot tell: " in found.missed[0]
+    assert "it is down" in found.missed[0]
 
 
 def test_a_machine_that_is_no_host(tmp_path: Path) -> None:

@@ -35,6 +35,14 @@ from hostler.domain.addresses import is_link_local, is_metadata, is_this_machine
         "2002:7f00:1::",
         "64:ff9b::127.0.0.1",
         "::ffff:0.0.0.0",
+        "\uff11\uff12\uff17.0.0.1",
+        "%31%32%37.0.0.1",
+        "127%2e0%2E0.1",
+        "127\u30020\uff0e0\uff611",
+        "%EF%BC%91%EF%BC%92%EF%BC%97.1",
+        "\uff4c\uff4f\uff43\uff41\uff4c\uff48\uff4f\uff53\uff54",
+        "local\u00adhost",
+        "127.0.0.1%lo",
     ],
 )
 def test_this_machine_in_every_spelling(host: str) -> None:
@@ -145,6 +153,13 @@ def test_where_a_url_leads(url: str, place: tuple[str, str, str | None]) -> None
         "http://crow\n",
         "http://crow\t.lan",
         "//crow",
+        "http://b\u00fccher.lan",
+        "http://\uff11\uff12\uff17.1",
+        "http://127\u30021",
+        "http://%31%32%37.1",
+        "http://cro%77.lan",
+        "http://[::1%25\u00e9]",
+        "http://[fe80::1%eth0%25x]",
     ],
 )
 def test_what_two_readers_could_read_in_two_ways_is_nothing(url: str) -> None:

@@ -165,3 +165,16 @@ def test_a_hold_that_allows_the_whole_allows_its_members() -> None:
     assert decide(whole, replace(MEMBER, hold=hold)) == Allow()
     assert said(decide(whole, replace(MEMBER, hold=HELD))) == "box_reserved"
     assert said(decide(STEP, replace(MEMBER, hold=hold))) == "box_reserved"
+
+
+def test_an_engine_of_an_open_window_starts_again_under_the_window_s_own_override() -> None:
+    """CAT-5, LEASE-15: its class was named when the window opened; others are told that it is leased."""
+    windowed = of(GOOD, serving_class=ServingClass.WINDOWED)
+    facts = replace(windowed, leased=replace(LEASE, stop_accepting=None), opened=True)
+    assert decide(ask(Cause.API, "lease_1"), facts) == Allow()
+    row = next(row for row in explain(ask(Cause.API, "lease_1"), facts) if row.name == "serving_class")
+    assert row.text == "it is windowed, and the window that has it named that class"
+    assert said(decide(ask(Cause.API), facts)) == "leased"
+    assert said(decide(ask(Cause.API, "lease_2"), facts)) == "leased"
+    assert said(decide(ask(Cause.REQUEST, "lease_1"), facts)) == "serving_class_refused"
+    assert said(decide(ask(Cause.API, "lease_1"), replace(facts, opened=False))) == "serving_class_refused"

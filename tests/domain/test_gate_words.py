@@ -76,3 +76,14 @@ def test_why_of_members() -> None:
     both = of(GOOD, members=(EngineId("worker"), EngineId("master")))
     assert passed(both, "members") == "worker, master may start, each on its own host"
     assert passed(GOOD, "members") == "it has no members"
+
+
+def test_why_of_links() -> None:
+    """GATE-2, CAT-8: an engine alone needs none; of a distributed one and its members that is not said."""
+    assert passed(GOOD, "topology") == "it runs on this host alone"
+    whole = of(GOOD, members=(EngineId("worker"), EngineId("master")))
+    said_of_whole = "no entry says over which links worker, master talk: none was looked at"
+    assert passed(whole, "topology") == said_of_whole
+    step = ask(Cause.STEP)
+    member = of(GOOD, of=EngineId("wide"))
+    assert passed(member, "topology", step) == "its links are those of wide, which is asked for them"

@@ -35,6 +35,16 @@ def test_what_is_on_demand_comes_and_goes_in_the_standing_mode() -> None:
     )
 
 
+def test_what_cannot_have_come_by_itself_is_beside_the_standing_mode() -> None:
+    """MODE-2, WIN-8: what a window left up does not belong there, and the fleet is in no mode."""
+    present = seen("embed", "bots", "voice", "bench", "glm")
+    strange = frozenset({EngineId("glm"), EngineId("bots")})
+    assert difference(STANDARD, present, strange).extra == ("glm on crow",)
+    near = nearest(MODES, present, strange)
+    assert near is not None
+    assert (near.mode, near.size) == ("standard", 1)
+
+
 def test_the_nearest_mode_differs_least() -> None:
     """MODE-2: among equals it is the standing one; without modes there is none."""
     near = nearest(MODES, seen("embed", "glm", "bench", chat="away"))

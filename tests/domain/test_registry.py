@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostler.domain import registry
+from hostler.domain.addresses import is_this_machine
 from hostler.domain.errors import InvalidRequest
 from hostler.domain.fleet import frozen
 from hostler.domain.registry import Registry, Row, checked, is_ours, should_sync, unreached
+from tests.fakes.own_machine import LOOPBACK, OWN_MACHINE, own_machine
 
 LAN = Row(id="big", url="http://10.0.0.9:8000", host="crow", models=("qwen",))
-LOOPBACK = ("localhost", "127.0.0.1", "127.9", "[::1]", "[::ffff:127.0.0.1]", "0", "[::]")
-"""Spellings of each node's own machine."""
 
 
 def node(name: str, *rows: Row) -> Registry:
@@ -52,6 +52,18 @@ def test_which_rows_travel(row: Row, travels: bool) -> None:
     """SYNC-2: one predicate says which rows travel; a malformed flag is not local_only."""
     verdict = should_sync(row)
     assert (verdict.travels, bool(verdict.why)) == (travels, True)
+
+
+@given(own_machine())
+@settings(max_examples=1000, deadline=None)
+def test_no_spelling_of_this_machine_travels(host: str) -> None:
+    """SYNC-2: loopback in any spelling is known as such, and a row of it leaves no node and enters none."""
+    assert is_this_machine(host)
+    row = replace(LAN, url=f"http://{host}:8000", author="raven", version=1)
+    assert not should_sync(row).travels
+    assert Registry(node="raven", rows={row.key: row}).told() == ()
+    crow = Registry(node="crow")
+    assert crow.take("raven", [row]) == (crow, ())
 
 
 def test_local_only_is_asked_first() -> None:
@@ -248,8 +260,11 @@ def test_a_peers_number_moves_our_clock_so_far() -> None:
     """SYNC-5: who has seen a version writes a higher one, and no peer brings a clock to its end."""
     crow = Registry(node="crow").take("raven", [replace(LAN, version=10**9, author="raven")])[0]
     assert crow.write(replace(LAN, id="own")).rows["crow", "own"].version == 10**9 + 1
-    wild = Registry(node="crow").take("raven", [replace(LAN, version=1 << 60, author="raven")])[0]
-    assert wild.clock == registry.JUMP
+    far = Registry(node="crow")
+    assert far.take("raven", [replace(LAN, version=registry.JUMP + 1, author="raven")]) == (far, ())
+    most = replace(LAN, version=registry.JUMP, author="raven")
+    beyond = replace(LAN, id="b", version=registry.JUMP + 1, author="raven")
+    assert far.take("raven", [most, beyond])[0].clock == registry.JUMP
     assert crow.seen_clock(1) is crow
     assert crow.seen_clock(1 << 60).clock == 10**9 + registry.JUMP
 
@@ -337,10 +352,10 @@ ROWS = st.builds(
             "http://10.0.0.1",
             "http://crow.lan",
             "",
-            *(f"http://{host}" for host in LOOPBACK),
             "http://169.254.1.1",
         ]
-    ),
+    )
+    | OWN_MACHINE.map("http://{}".format),
     host=st.sampled_from(["crow", "external"]),
     models=st.sampled_from([(), ("m",), ("n",)]),
     local_only=st.sampled_from([False, True, "yes"]),

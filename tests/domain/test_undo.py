@@ -369,3 +369,12 @@ def test_the_undo_of_a_script_has_a_time_of_its_own() -> None:
     assert undo == UndoCommand(
         host="crow", argv=("win", "close"), timeout_s=9.0, cap_s=60.0, definition="box/1", digest="d1"
     )
+
+
+def test_a_stop_that_owes_no_start() -> None:
+    """WIN-8: what a window found up outside both modes is not started again; a restart policy is put back."""
+    gone = StopEngine(host="crow", engine="big", back=False)
+    assert inverse(gone, UP) is None
+    assert inverse(gone, KEPT_UP) == ResumeEngine(host="crow", engine="big", start=False)
+    assert is_back(gone, UP, DOWN, lease=LEASE)
+    assert not is_back(STOP, UP, DOWN, lease=LEASE)

@@ -5,7 +5,16 @@ import pytest
 from hostler.domain.fleet import DriverKind, EngineTarget, Fleet, Host, Plain, frozen
 from hostler.domain.mode import Mode, Present, Tool, ToolCommand, difference
 from hostler.domain.plan import text
-from hostler.domain.step import ArmDeadman, CheckMemory, HoldHost, RunCommand, StartEngine, SuspendEngine
+from hostler.domain.step import (
+    ArmDeadman,
+    CheckMemory,
+    DrainEngine,
+    HoldHost,
+    RunCommand,
+    StartEngine,
+    StopEngine,
+    SuspendEngine,
+)
 from hostler.domain.values import EngineId, HostName, RouteName, ServingClass
 from hostler.domain.window_plan import (
     SCRIPT,
@@ -250,3 +259,18 @@ def test_a_route_waits_for_the_members_of_its_engine() -> None:
         "route chat to wide on crow",
         "route chat to wide on raven",
     ]
+
+
+def test_what_was_left_up_of_the_mode_goes_first() -> None:
+    """WIN-8: like all that is outside the standing mode it is stopped; its undo starts nothing."""
+    fleet = pair()
+    heavy = fleet.modes["heavy"]
+    plan = window_plan(fleet, heavy, 3600.0, 30.0, {EngineId("worker"), EngineId("embed")})
+    added = [it for it in plan if it not in window_plan(fleet, heavy, 3600.0, 30.0)]
+    assert added == [
+        DrainEngine(host="crow", engine="worker", drain_s=30.0),
+        StopEngine(host="crow", engine="worker", back=False),
+    ]
+    kinds = [it.kind for it in plan]
+    assert kinds.index("stop") < kinds.index("suspend") < kinds.index("memory") < kinds.index("start")
+    assert kinds.index("drain") == plan.index(added[0])

@@ -77,11 +77,15 @@ class MemoryRecords:
 
 @dataclass(slots=True)
 class FakeHoldKeeper:
-    """The need `HoldKeeper`, over the hold that the gate reads. `written` counts, `goes` is why it may go."""
+    """The need `HoldKeeper`, over the hold that the gate reads.
+
+    `written` counts, `goes` is why it may go, `forced` are leases whose hold a person took away by force.
+    """
 
     hold: FakeHold
     written: int = 0
     goes: str | None = None
+    forced: set[str] = field(default_factory=set)
 
     def short_lived(self) -> str | None:
         return self.goes
@@ -95,6 +99,11 @@ class FakeHoldKeeper:
         if plan is not None:
             self._put(plan)
         return plan is not None
+
+    def write_again_for_lease(self, wanted: LeaseHold) -> bool:
+        if wanted.lease not in self.forced:
+            self.write_for_lease(wanted)
+        return wanted.lease not in self.forced
 
     def remove_for_lease(self, lease: str) -> bool:
         if plan_lease_removal(self.hold.read(), lease) is Removal.NOTHING:

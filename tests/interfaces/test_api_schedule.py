@@ -195,8 +195,9 @@ async def test_the_history_is_read_in_parts(box: Room) -> None:
 
 
 async def test_an_elsewhere_owned_schedule_says_whose_it_is(box: Room) -> None:
-    """R3: a node that does not own the schedule answers every call `not_head` and names the owner."""
-    other = Elsewhere(head=("raven",), here="crow")
+    """R3: a node that does not own the schedule answers every call `not_head`, with its owner and its URL."""
+    urls = {"raven": "https://raven.lan:7070", "crow": "https://crow.lan:7070"}
+    other = Elsewhere(head=("raven",), here="crow", urls=lambda: urls)
     box.control = replace(box.control, schedule=other, jobs=other, history=other, care=other)
     box.app = create_app(box.control)
     bodies = {it[0]: it[1] for it in CALLS} | {
@@ -210,7 +211,9 @@ async def test_an_elsewhere_owned_schedule_says_whose_it_is(box: Room) -> None:
         path = filled(endpoint)
         answer = await post(box, path, bodies[path]) if endpoint.changes else await get(box, path)
         assert code(answer) == (409, "not_head")
-        assert "raven" in answer.json()["error"]["message"]
+        error = answer.json()["error"]
+        assert error["message"] == "The schedule is owned by raven, not by crow."
+        assert error["hint"].startswith("Set HOSTLER_HEAD_URL to https://raven.lan:7070, with its key")
 
 
 def filled(endpoint: Endpoint) -> str:

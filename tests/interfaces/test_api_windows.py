@@ -153,7 +153,11 @@ def test_a_plan_for_people() -> None:
         covers=("box", "host crow"),
         cap_s=3600.0,
         drain_before_s=600.0,
-        hosts=(crow,),
+        hosts=(
+            crow,
+            replace(crow, host="raven", back=("flash", "voice")),
+            replace(crow, host="owl", back=(), restore_s=0.0, hold_after_s=600.0),
+        ),
         steps=(),
         refused="crow is held",
     )
@@ -161,6 +165,10 @@ def test_a_plan_for_people() -> None:
         "heavy: leases box (box, host crow)",
         "  crow: glm 74.0 = 74.0 GiB",
         "  crow: bots comes back within 15 min, so its hold outlives the cap by 15 min",
+        "  raven: glm 74.0 = 74.0 GiB",
+        "  raven: flash, voice come back within 15 min, so its hold outlives the cap by 15 min",
+        "  owl: glm 74.0 = 74.0 GiB",
+        "  owl: nothing comes back; its hold outlives the cap by 10 min",
         "cap 60 min by default; no new requests for the last 10 min",
         "now refused: crow is held",
     ]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interfaces.box_calls import Calls, calls
+from tests.interfaces.box_calls import Calls, calls, soon
 
 
 @pytest.fixture
@@ -103,3 +103,56 @@ def test_a_hold_that_may_go_with_a_session_is_warned_of(box: Calls, monkeypatch:
     assert said.code == 0
     assert said.err.startswith("warning: ")
     assert "loginctl enable-linger" in said.err
+
+
+def leased(box: Calls, **more: object) -> None:
+    """A lease has this host by what its daemon was told last."""
+    row = {"lease": "ls_1", "resource": "pair", "holder": "ada", "key": "ada", "until": None, **more}
+    box.state.mkdir(exist_ok=True)
+    (box.state / "held.json").write_text(json.dumps({"hold crow": row, "route chat": row}), encoding="utf-8")
+
+
+def test_a_host_that_a_window_has_is_not_held_by_another_though_its_record_is_gone(box: Calls) -> None:
+    """LEASE-15, WIN-5: `box hold` inside an open window is refused with whose it is and what ends it."""
+    daemon(box, box.path)
+    leased(box, mode="heavy")
+    said = box("hold", "--owner", "bench", "--json")
+    assert said.code == 75
+    error = said.error()
+    assert error["code"] == "held"
+    assert error["message"] == "The box is held by lease:ls_1 until unknown."
+    assert error["hint"] == (
+        "ada has this host with window ls_1 (heavy), though its record is gone. Wait, ask, or end it:"
+        " `hostler window close ls_1`. `--take-over lease:ls_1` holds inside it."
+    )
+    assert not box.path.exists()
+    assert box("hold", "--owner", "bench", "--take-over", "lease:ls_1").code == 0
+
+
+def test_a_dead_daemon_s_word_of_a_lease_counts_to_the_lease_s_end(box: Calls) -> None:
+    """HOLD-3, LEASE-15: nobody wedges a host: without a daemon only an end that is still to come counts."""
+    leased(box)
+    assert box("hold", "--owner", "bench").code == 0
+    box("release")
+    leased(box, until="2020-01-01T00:00:00.000Z")
+    assert box("hold", "--owner", "bench").code == 0
+    box("release")
+    leased(box, until="2999-01-01T00:00:00.000Z")
+    said = box("hold", "--owner", "bench", "--json")
+    assert said.code == 75
+    error = said.error()
+    assert "lease ls_1, though" in str(error["hint"])
+    leased(box, until="2999-01-01T00:00:00.000Z", boot="another")
+    assert box("hold", "--owner", "bench").code == 0
+
+
+def test_a_lease_s_own_record_is_told_as_it_was(box: Calls) -> None:
+    """HOLD-9: where the lease's record is there, that is what refuses; a torn note of the daemon is none."""
+    daemon(box, box.path)
+    leased(box)
+    box.put({"owner": "lease:ls_1", "lease": "ls_1", "expires_at": soon()})
+    said = box("hold", "--owner", "bench", "--json")
+    assert (said.code, "record is gone" in str(said.error()["hint"])) == (75, False)
+    box.path.unlink()
+    (box.state / "held.json").write_text('{"hold crow": {}}', encoding="utf-8")
+    assert box("hold", "--owner", "bench").code == 0

@@ -81,6 +81,15 @@ def test_text_of_others_breaks_no_line() -> None:
     assert [line for line in lines if not line.isprintable()] == []
 
 
+def test_an_end_has_one_word_in_every_table() -> None:
+    """R69, LEASE-18: ENDS, and `without an end`, of leases as of resources."""
+    held = replace(RESOURCE, holder="ann", lease="ls_1", until=None)
+    (row,) = schedule_text.resource_rows([held], AT)
+    assert row[schedule_text.COLUMNS.index("ENDS")] == "without an end"
+    (row,) = lease_text.rows([lease(expires_at=None)], AT)
+    assert row[lease_text.COLUMNS.index("ENDS")] == "without an end"
+
+
 def test_the_panels_show_what_stands_and_what_to_do() -> None:
     """R69: the schedule tells the stuck step with the next command, the queue, the bookings and the jobs."""
     board = Schedule(

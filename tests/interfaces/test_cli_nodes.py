@@ -22,7 +22,12 @@ from tests.services.node_conformance import LEASE, local_rig
 
 AT = "2026-09-04T20:05:11.482Z"
 KEPT = KeptView(
-    lease="ls_1", resource="pair", holder="ann", things=("hold raven",), hard_in_s=60.0, then="is kept"
+    lease="ls_1",
+    resource="pair",
+    holder="ann",
+    things=("hold raven",),
+    hard_in_s=60.0,
+    then=f"is kept until {AT}",
 )
 FOUND = NodeList(
     at=AT,
@@ -75,20 +80,21 @@ async def user(box: Room, tmp_path: Path) -> AsyncIterator[Shell]:
 
 
 async def test_the_table_of_nodes(user: Shell) -> None:
-    """NODE-3, F18, INTERFACE-2: a row per node: state, clock, hold, and a line per lease."""
+    """NODE-3, F18, INTERFACE-2, TIME-1: a row per node, a line per lease, all in local time."""
     done = await user.run("nodes")
     assert done.code == 0
     lines = done.out.splitlines()
     assert lines[0].split() == ["HOST", "STATE", "API", "VERSION", "CLOCK", "HOLD", "LEASES", "WHY"]
     assert lines[1].startswith("crow (head) (here)")
-    assert f"away since {AT}" in lines[2]
+    assert "away since 22:05 (in 0 s)" in lines[2]
     assert "24 h behind" in lines[2]
-    assert f"lease:ls_1 until {AT}" in lines[2]
+    assert "lease:ls_1 until 22:05 (in 0 s)" in lines[2]
     assert "no connection within 3 s" in lines[2]
     assert "unknown" in lines[3]
     assert "90 s ahead" in lines[4]
     assert "right" in lines[5]
-    assert lines[6] == "raven: ls_1 (pair, ann) is kept"
+    assert lines[6] == "raven: ls_1 (pair, ann) is kept until 22:05 (in 0 s)"
+    assert AT not in done.out
 
 
 async def test_the_list_of_nodes_as_json(user: Shell) -> None:

@@ -145,7 +145,11 @@ async def test_a_distributed_engine_names_its_members(box: Room) -> None:
         MemberStatus(id="worker", host="crow", state="unreachable"),
         MemberStatus(id="master", host="raven", state="ready"),
     )
-    whole, member = rows([replace(fast, members=members), replace(fast, of="wide")], rfc3339(box.clock.now()))
+    wide = replace(fast, of="wide", of_host=fast.host)
+    shown = [replace(fast, members=members), wide, replace(wide, of_host="raven")]
+    whole, member, far = rows(shown, rfc3339(box.clock.now()))
     assert "worker on crow unreachable, master on raven ready" in whole[-1]
     assert whole[COLUMNS.index("MEMORY")] == "-"
     assert "member of wide" in member[-1]
+    assert "raven" not in member[-1]
+    assert "member of wide, an engine of raven: `hostler engines` there shows it" in far[-1]

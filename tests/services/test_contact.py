@@ -14,7 +14,7 @@ from hostler.domain.errors import NodeOutdated, NodeUnreachable, StoreFull
 from hostler.domain.holding import Holding
 from hostler.domain.journal import Entry
 from hostler.domain.lease import LeaseId, State
-from hostler.domain.step import FenceNumber, FoundHold, HoldHost, Operation
+from hostler.domain.step import ArmDeadman, FenceNumber, FoundDeadman, FoundHold, HoldHost, Operation
 from hostler.domain.values import rfc3339
 from hostler.services.contact import PATIENCE_S, Contacts
 from hostler.services.going_back import GoingBack
@@ -333,3 +333,19 @@ async def test_a_lease_of_several_nodes_is_imported_whole() -> None:
     assert [it.n for it in journal] == [1, 2, 3, 4, 5]
     assert list(await back.compare("owl", remembered("owl", 2))) == []
     assert list(await back.compare("owl", remembered("owl", 2, generation=6))) == []
+
+
+async def test_a_window_that_the_store_forgot_is_imported_as_one() -> None:
+    """LEASE-8, WIN-10: its steps say of which mode it is, so that who looks for windows finds it, stuck."""
+    back, nodes = going_back("owl")
+    plain = remembered("owl", 1)
+    step = ArmDeadman(host="owl", window=LEASE, mode="heavy", cap_s=3600.0, bring_back=(), end=())
+    armed = Entry(lease=LEASE, n=2, step=step, found=FoundDeadman())
+    window = replace(plain.leases[0], entries=(*plain.leases[0].entries, armed))
+
+    async def tell() -> NodeMemory:
+        return replace(plain, leases=(window,))
+
+    nodes["owl"].memory = tell  # type: ignore[method-assign] # the node of this very test
+    (lease,) = await back.look()
+    assert (lease.state, lease.mode) == (State.STUCK, "heavy")

@@ -1,14 +1,18 @@
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
+from itertools import count
 
 import pytest
 
 from hostler.domain.errors import BoxReserved, InvalidRequest
+from hostler.domain.fleet import frozen
 from hostler.domain.hold import HoldRecord
 from hostler.domain.holding import Holding
+from hostler.domain.mode import Mode, Tool, ToolCommand
 from hostler.domain.step import HoldHost, RemoveHold
-from hostler.domain.values import rfc3339
+from hostler.domain.values import Priority, rfc3339
+from hostler.services.deadman_needs import DeadmanState
 from tests.fakes.node_parts import Parts
 from tests.services.node_conformance import HOST, LEASE, LocalRig, Teller, local_rig
 
@@ -43,6 +47,22 @@ async def hold(it: Parts, *, seconds: float | None) -> None:
     tell = Teller(LocalRig(it))
     until = None if seconds is None else rfc3339(it.world.clock.now() + timedelta(seconds=seconds))
     await it.node.perform(replace(tell.operation(HOLD), expires_at=until))
+
+
+async def window(it: Parts) -> None:
+    """A window of an hour is open here."""
+    await hold(it, seconds=3600)
+    until = it.world.clock.now() + timedelta(seconds=3600)
+    row = Holding(lease=LEASE, resource="pair", holder="ann", key="ann", until=until, mode="heavy")
+    await it.node.adopt({f"hold {HOST}": row})
+    await it.world.ticks(1)
+
+
+def told(it: Parts, kind: str) -> list[str]:
+    """What was told of that kind, a notice of one identity once."""
+    found = {event.once: event for event in it.world.events.of(kind)}
+    assert all(event.priority is Priority.HIGH for event in found.values())
+    return [event.message for event in found.values()]
 
 
 async def test_what_a_lease_writes(it: Parts) -> None:
@@ -104,16 +124,125 @@ async def test_a_record_that_lapsed_while_the_daemon_was_down(it: Parts) -> None
     assert it.world.hold.read().held
 
 
-async def test_what_a_person_removed_is_not_written_again(it: Parts) -> None:
-    """HOLD-9: a hold that somebody released or took over by force is left to them, lease or not."""
+async def test_what_a_person_took_by_force_is_not_written_again(it: Parts) -> None:
+    """HOLD-9: a hold that somebody released or took over by force is left to them, and that is told once."""
     await hold(it, seconds=None)
     await held(it, seconds=None)
+    it.keeper.forced.add(LEASE)
     it.world.hold.remove()
     await it.world.ticks(1300)
     assert it.world.hold.record is None
+    (lost,) = told(it, "hold_lost")
+    assert lost == (
+        "The hold of crow is not that of lease lease_1 (ann): somebody released it by force."
+        " `hostler release lease_1` ends it."
+    )
     it.world.hold.write("bench", seconds=9000)
     await it.world.ticks(1300)
     assert record(it).owner == "bench"
+    assert "bench holds it until 2026" in told(it, "hold_lost")[-1]
+
+
+@pytest.mark.parametrize("seconds", [None, 3600.0])
+async def test_a_hold_whose_file_was_removed_is_written_again(it: Parts, seconds: float | None) -> None:
+    """HOLD-11: a lease's record that merely went is there again at the next look, and that is told."""
+    await hold(it, seconds=seconds)
+    await held(it, seconds=seconds)
+    await it.world.ticks(1)
+    before = record(it)
+    it.world.hold.remove()
+    await it.world.ticks(2)
+    again = record(it)
+    assert {**again.raw, "started_at": "", "expires_at": ""} == {
+        **before.raw,
+        "started_at": "",
+        "expires_at": "",
+    }
+    assert abs((again.expires_at - before.expires_at).total_seconds()) <= 3
+    assert len(told(it, "hold_written_again")) == 1
+
+
+async def test_a_window_s_hold_is_written_again_with_its_end(it: Parts) -> None:
+    """WIN-5: the hold of a window that somebody removed is back at the next look, with owner and end.
+
+    Also while it is being put back, when nobody knows its end.
+    """
+    await window(it)
+    before = record(it)
+    row = it.world.gate.guard.posts.held[f"hold {HOST}"]
+    await it.node.adopt({f"hold {HOST}": replace(row, until=None)})
+    it.world.hold.remove()
+    await it.world.ticks(2)
+    assert {**record(it).raw, "started_at": ""} == {**before.raw, "started_at": ""}
+    assert told(it, "hold_written_again") == [
+        "The hold of crow was gone; the window of heavy (ann) has it again."
+    ]
+
+
+async def test_a_hold_that_the_window_gave_up_is_not_written_again(it: Parts) -> None:
+    """WIN-5, WIN-7: not once its removal has begun here, and not while its deadman is at it or was."""
+    await window(it)
+    state = DeadmanState(
+        window=LEASE,
+        mode="heavy",
+        alive=True,
+        pid=4711,
+        phase="open",
+        left_s=3600.0,
+        ours=True,
+        daemon_lives=True,
+        restoring=False,
+        this_boot=True,
+    )
+    it.deadmen.states[LEASE] = replace(state, restoring=True)
+    it.world.hold.remove()
+    await it.world.ticks(40)
+    assert it.world.hold.record is None
+    it.deadmen.states[LEASE] = state
+    await it.world.ticks(40)
+    assert record(it).lease == LEASE
+    await Teller(LocalRig(it), numbers=count(5)).do(RemoveHold(host=HOST))
+    await it.world.ticks(40)
+    assert it.world.hold.record is None
+
+
+async def test_the_hold_of_a_window_with_a_script_is_the_script_s(it: Parts) -> None:
+    """MODE-4: a window's script may write and remove the record itself: it is not fought, nobody is told."""
+    script = ToolCommand(argv=("window",))
+    mode = Mode(name="heavy", hosts=frozen({}), tool=Tool(open=script, close=script, status=script))
+    config = it.world.lanes.config
+    config.fleet = replace(config.fleet, modes=frozen({"heavy": mode}))
+    await window(it)
+    it.world.hold.remove()
+    await it.world.ticks(40)
+    it.world.hold.write("dsv4-window")
+    await it.world.ticks(40)
+    assert record(it).owner == "dsv4-window"
+    assert told(it, "hold_lost") + told(it, "hold_written_again") == []
+
+
+async def test_a_reboot_takes_the_hold_with_it(it: Parts) -> None:
+    """HOLD-2: a reboot ends every hold: what was told before it is not written again."""
+    await window(it)
+    it.world.hold.remove()
+    it.world.clock.reboot()
+    await it.world.ticks(40)
+    assert it.world.hold.record is None
+
+
+async def test_somebody_else_s_hold_inside_a_window_is_told(it: Parts) -> None:
+    """WIN-5, HOLD-9: another's hold is left where it is, and a high notice says so once, with the way out."""
+    await window(it)
+    it.world.hold.remove()
+    it.world.hold.write("bench", seconds=60)
+    await it.world.ticks(50)
+    assert record(it).owner == "bench"
+    lost = told(it, "hold_lost")
+    assert len(lost) == 1
+    assert "not that of the window of heavy (ann): bench holds it until" in lost[0]
+    assert lost[0].endswith("`hostler window close` ends it.")
+    await it.world.ticks(50)
+    assert record(it).lease == LEASE
 
 
 async def test_an_expired_holds_place_is_free(it: Parts) -> None:

@@ -1,6 +1,13 @@
+import asyncio
+from dataclasses import replace
+
+from hostler.domain.fleet import DriverKind, frozen
+from hostler.domain.holding import Holding
+from hostler.domain.mode import Mode
+from hostler.domain.values import Cause, EngineId, HostName, ServingClass
 from hostler.services.routes import Routes, load
 from hostler.services.status import DaemonFacts, Status
-from tests.fakes.world import BOT, World, engine, world
+from tests.fakes.world import BOT, CROW, World, engine, world
 
 
 class Log:
@@ -101,3 +108,43 @@ async def test_state_that_cannot_be_read_is_told() -> None:
         assert suspended == (
             "suspended.json of a cannot be read: it counts as suspended until `hostler resume a`"
         )
+
+
+async def test_where_the_whole_of_a_member_is() -> None:
+    """ENG-11: a member says on which host its distributed engine is started, while that is known."""
+    raven, parts = HostName("raven"), (EngineId("part"),)
+    whole = engine("wide", host=raven, driver=DriverKind.DISTRIBUTED, members=parts)
+    part = engine("part", of=EngineId("wide"))
+    async with world(engine("a"), part) as it:
+        both = frozen({**it.fleet.engines, whole.id: whole})
+        it.lanes.config.fleet = replace(it.fleet, engines=both)
+        assert (status(it).engine("part").of_host, status(it).engine("a").of_host) == ("raven", None)
+        it.lanes.config.fleet = it.fleet
+        assert status(it).engine("part").of_host is None
+
+
+async def test_what_is_up_outside_the_standing_mode_is_told() -> None:
+    """MODE-2, WIN-8: an engine of a class that has to be named, with what ends it, until a lease has it.
+
+    What comes up on demand is none, and without a standing mode nobody is.
+    """
+    glm = engine("glm", serving_class=ServingClass.WINDOWED)
+    whole = engine("whole", driver=DriverKind.DISTRIBUTED, members=(EngineId("part"),))
+    part = engine("part", serving_class=ServingClass.WINDOWED, of=EngineId("whole"))
+    async with world(engine("a"), engine("b"), glm, whole, part) as it:
+        await it.up("a", "b")
+        for name in ("glm", "part"):
+            ask = replace(it.ask(name, Cause.STEP), override=ServingClass.WINDOWED)
+            start = asyncio.ensure_future(it.starting.ensure_ready(it.lane(name), ask, wait_s=60))
+            await it.clock.advance(60)
+            await start
+        assert status(it).daemon().warnings == ()
+        mode = Mode(name="standard", standing=True, hosts=frozen({CROW: (EngineId("a"),)}))
+        it.lanes.config.fleet = replace(it.fleet, modes=frozen({"standard": mode}))
+        assert status(it).daemon().warnings == (
+            "glm on crow is up, and not of the standing mode: `hostler stop glm` on crow ends it",
+            "part on crow is up, and not of the standing mode: `hostler stop whole` on crow ends it",
+        )
+        held = Holding(lease="ls_1", resource="box", holder="ann")
+        it.gate.guard.adopt({"engine glm": held, "engine part": held})
+        assert status(it).daemon().warnings == ()

@@ -11,7 +11,7 @@ import pytest
 
 from hostler.domain.errors import InvalidRequest, NodeOutdated, StoreFull
 from hostler.domain.fleet import frozen
-from hostler.domain.registry import Row
+from hostler.domain.registry import JUMP, Row
 from hostler.services import reaching
 from hostler.services.peering import AGAIN_S, EVERY_S, TICK_S
 from hostler.wire.sync import ExchangeCall, Told, row_to
@@ -143,12 +143,36 @@ async def test_what_cannot_be_taken_is_left_and_named(three: Trio) -> None:
     assert "speaks for itself" in answer.left[-1]
     notes = (await three["annex"].sync.now()).notes
     assert len([text for text in notes if text.startswith("a row of crow is left")]) == 7
-    strange = {**good, "id": "new", "local_only": "perhaps", "later": 1}
-    again = Told(rows=(strange,))
-    await three["annex"].sync.exchange(
+    again = Told(rows=({**good, "id": "new", "later": 1}, {**good, "id": "odd", "local_only": "perhaps"}))
+    answer = await three["annex"].sync.exchange(
         ExchangeCall(api=1, node="crow", digest=again.digest, told=again), "crow"
     )
-    assert ("crow", "new") in three["annex"].registry.rows
+    assert set(three["annex"].registry.rows) == {("crow", "work"), ("crow", "new")}
+    assert answer.left == ("odd: its local_only is neither true nor false",)
+    three["annex"].restart()
+    assert set(three["annex"].registry.rows) == {("crow", "work"), ("crow", "new")}
+    assert not three["annex"].sync.book.kept.notes
+
+
+async def test_a_version_that_nobody_can_have_come_to_is_refused(three: Trio) -> None:
+    """SYNC-5: it would keep an id from everybody's later word; it is left, and both sides name it."""
+    inline_threads()
+    annex = three["annex"]
+    await annex.says(replace(WORK, host="annex", url="http://10.99.0.3:1"))
+    good = row_to(replace(WORK, version=JUMP, author="crow", url="http://10.99.0.9:1"))
+    wild = {**good, "id": "wild", "version": annex.registry.clock + JUMP + 1}
+    told = Told(rows=(wild, good))
+    answer = await annex.sync.exchange(
+        ExchangeCall(api=1, node="crow", digest=told.digest, told=told), "crow"
+    )
+    assert ("crow", "wild") not in annex.registry.rows
+    (left,) = answer.left
+    assert left.startswith(f"wild: its version {JUMP + 2} is none that changes lead to")
+    assert any(left in note for note in (await annex.sync.now()).notes)
+    # What was taken is no further ahead than the next word of anybody.
+    await annex.says(replace(WORK, host="annex", url="http://10.99.0.3:2"))
+    first, second = annex.registry.claims("work", {})
+    assert (first.author, second.author) == ("annex", "crow")
 
 
 async def test_a_full_registry_names_what_it_left(three: Trio, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -216,7 +216,12 @@ async def test_what_a_lease_has_stays_known() -> None:
         )
         holding(it.world, ENGINE, "work")
         told = await it.take(engine("fast"))
-        assert told.follows == ("work is in lease ls_1: it stays known until that lease is over",)
+        assert told.follows == (
+            (
+                "lease ls_1 of anna has work: it goes on as it is until that lease is over"
+                " (`hostler schedule` shows when)"
+            ),
+        )
         assert it.world.lane("work").removed
         it.world.engines.gate.guard.adopt({})
         following = asyncio.ensure_future(it.reload.follow())

@@ -46,14 +46,26 @@ async def test_rows_that_are_broken_are_kept_aside_and_named() -> None:
 
 
 async def test_a_file_that_cannot_be_read_is_told() -> None:
-    """SYNC-1: of a broken file nothing is known, people are told, and it is over with the next change."""
+    """SYNC-1: of a broken file nothing is known; that, and where it is kept, is told while it runs."""
     inline_threads()
     crow = trio()["crow"]
     crow.files.broken = True
     crow.restart()
     assert "is broken" in (await crow.sync.now()).notes[0]
     await crow.says(Row(id="new", url="http://10.99.0.1:2", host="crow"))
-    assert (await crow.sync.now()).notes == ()
+    (note,) = (await crow.sync.now()).notes
+    assert "is broken; it is kept as sync.json.unreadable-" in note
+
+
+async def test_a_version_of_the_file_that_no_history_leads_to_is_kept_aside() -> None:
+    """SYNC-5: one that a peer told before versions were bounded does not keep its id; it is named."""
+    wild = {**GOOD, "id": "wild", "author": "raven", "host": "raven", "version": 1 << 40}
+    kept = load("crow", CountedFiles(kept={FILE: {"clock": 9, "rows": [GOOD, wild]}}))
+    assert (set(kept.registry.rows), kept.registry.clock) == ({("crow", "good")}, 9)
+    assert kept.aside == (wild,)
+    assert "wild: its version 1099511627776 is none that changes lead to" in kept.notes[0]
+    files = CountedFiles(kept={FILE: {"clock": 1 << 40, "rows": [GOOD, wild]}})
+    assert len(load("crow", files).registry.rows) == 2
 
 
 def test_what_stands_in_a_lists_place_is_kept_too() -> None:

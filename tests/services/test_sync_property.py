@@ -13,16 +13,15 @@ from hostler.domain.engine import State
 from hostler.domain.errors import InvalidRequest
 from hostler.domain.registry import Row, should_sync
 from hostler.wire.sync import ExchangeCall, Told, row_to
-from tests.domain.test_registry import LOOPBACK
 from tests.fakes.clock import inline_threads
+from tests.fakes.own_machine import OWN_MACHINE
 from tests.fakes.paired import ADDRESSES, NAMES, Trio, trio
 
 ROWS = st.builds(
     Row,
     id=st.sampled_from(["a", "b", "raven-work"]),
-    url=st.sampled_from(
-        [*(f"http://{it}:8000" for it in ADDRESSES.values()), "", *(f"http://{it}:8000" for it in LOOPBACK)]
-    ),
+    url=st.sampled_from([*(f"http://{it}:8000" for it in ADDRESSES.values()), ""])
+    | OWN_MACHINE.map("http://{}:8000".format),
     host=st.sampled_from([*NAMES, "external", ""]),
     models=st.sampled_from([(), ("m",), ("n", "o")]),
     local_only=st.booleans(),

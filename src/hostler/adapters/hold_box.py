@@ -1,6 +1,7 @@
 """`hostler box` without a daemon (INTERFACE-3): the need `BoxParts`, joined from the parts beside it.
 
-Decides which warnings go with which answer, and whether a running daemon reads another file (HOLD-1).
+Decides which warnings go with which answer, whether a running daemon reads another file (HOLD-1), and that
+who asks for a host which a lease has is told so, though the lease's record is gone (LEASE-15).
 """
 
 from __future__ import annotations
@@ -16,14 +17,17 @@ from typing import Final
 
 from hostler.adapters.hold_path import lingering_warning
 from hostler.adapters.hold_write import HoldWriter
-from hostler.domain.errors import HoldPathDiffers, Refusal
+from hostler.domain.errors import HoldPathDiffers, HoldTaken, Refusal
 from hostler.domain.hold import HoldState, HoldView
-from hostler.domain.hold_plan import Removal, Wanted
+from hostler.domain.hold_plan import LEASE_OWNER, Removal, Wanted
 from hostler.domain.hold_record import parse_instant
+from hostler.domain.holding import HOLD, Holding
+from hostler.domain.values import rfc3339, shorten
 from hostler.services.holds_offline import BoxStatus, Held, HoldPath, Ran, Refused, Released
 
 REFUSALS_NAME: Final = "hold_refusals.json"
 DAEMON_NAME: Final = "daemon.json"
+HELD_NAME: Final = "held.json"
 SYSTEM_STATE: Final = "var/lib/hostler"
 """The state directory of a system service, whose daemon is this host's too (CONF-5). Below the root."""
 SHOWN: Final = 20
@@ -61,6 +65,7 @@ class Box:
 
     def hold(self, wanted: Wanted) -> Held:
         self._compare()
+        self._leased(wanted)
         written = self.writer.write(wanted)
         before = written.before
         lingering = lingering_warning(self.place.path, self.uid, self.root)
@@ -111,6 +116,28 @@ class Box:
             if isinstance(theirs, str) and self._runs(daemon) and not _same(theirs, self.place.path):
                 raise HoldPathDiffers(ours=self.place.path, theirs=theirs)
 
+    def _leased(self, wanted: Wanted) -> None:
+        """Refuse `held` where a lease has this host by what its daemon was told last, record or not.
+
+        A dead daemon's word counts to the lease's end alone: nobody wedges a host (HOLD-3).
+        """
+        view, now = self.writer.reader.read(), self.now()
+        for directory in self.state_dirs:
+            runs = self._runs(_object(Path(directory, DAEMON_NAME)))
+            for thing, row in _object(Path(directory, HELD_NAME)).items():
+                held = _holding(thing, row)
+                if held is None or held.boot not in ("", self.writer.reader.boot):
+                    continue
+                owner = f"{LEASE_OWNER}{held.lease}"
+                ended = not runs if held.until is None else now >= held.until
+                if not ended and wanted.take_over != owner and not (view.held and view.owner == owner):
+                    raise HoldTaken(
+                        owner=owner,
+                        until="unknown" if held.until is None else rfc3339(held.until),
+                        way=_way(held, owner),
+                        retry_after=None,
+                    )
+
     def _runs(self, daemon: Mapping[str, object]) -> bool:
         """Whether that very process still lives: pid and start time are the same."""
         pid, ticks = daemon.get("pid"), daemon.get("start_ticks")
@@ -134,6 +161,26 @@ class Box:
                 count = found.get("count")
                 return (count if isinstance(count, int) else len(shown), shown[-SHOWN:])
         return 0, ()
+
+
+def _holding(thing: str, row: object) -> Holding | None:
+    """The lease that has this host, of a line of the daemon's note; None for any other line."""
+    from hostler.services.guard_files import holding_of  # noqa: PLC0415 - only `box hold` asks (PERF-11)
+
+    try:
+        return holding_of(row) if thing.startswith(f"{HOLD} ") else None
+    except ValueError:
+        return None
+
+
+def _way(held: Holding, owner: str) -> str:
+    what, end = f"lease {held.lease}", f"hostler release {held.lease}"
+    if held.mode:
+        what, end = f"window {held.lease} ({shorten(held.mode)})", f"hostler window close {held.lease}"
+    return (
+        f"{shorten(held.holder)} has this host with {what}, though its record is gone."
+        f" Wait, ask, or end it: `{end}`. `--take-over {owner}` holds inside it."
+    )
 
 
 def _row(row: Mapping[str, object]) -> Refused:

@@ -40,6 +40,8 @@ from hostler.domain.values import rfc3339
 
 CHANGES_NAME: Final = "box.ndjson"
 """The file beside the record that forced changes are appended to; `hold_changes` reads it."""
+CHANGES_READ: Final = 1 << 20
+"""So many bytes of its end are looked through for what became of a lease's hold."""
 LOCK_WAIT_S: Final = 5.0
 """A writer holds the lock for milliseconds: one that has it for longer is stopped, and is named."""
 
@@ -115,14 +117,33 @@ class HoldWriter:
 
     def write_for_lease(self, wanted: LeaseHold) -> None:
         with self._told(), self._locked():
-            while True:
-                before, now = self.reader.read_fresh(), self.reader.now()
-                plan = plan_lease_hold(before, wanted, now=now, boot_id=self.reader.boot)
-                try:
-                    self._put(encode(plan.record), plan, now)
-                except FileExistsError:
-                    continue
-                return
+            self._put_for(wanted)
+
+    def write_again_for_lease(self, wanted: LeaseHold) -> bool:
+        with self._told(), self._locked():
+            if self._given_up(wanted.lease):
+                return False
+            self._put_for(wanted)
+            return True
+
+    def _put_for(self, wanted: LeaseHold) -> None:
+        while True:
+            before, now = self.reader.read_fresh(), self.reader.now()
+            plan = plan_lease_hold(before, wanted, now=now, boot_id=self.reader.boot)
+            try:
+                self._put(encode(plan.record), plan, now)
+            except FileExistsError:
+                continue
+            return
+
+    def _given_up(self, lease: str) -> bool:
+        """Whether a person took that lease's hold away by force."""
+        try:
+            with self._path.with_name(CHANGES_NAME).open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - CHANGES_READ))
+                return any(_took(line, lease) for line in file)
+        except FileNotFoundError:
+            return False
 
     def extend_for_lease(self, lease: str, expires_at: datetime) -> bool:
         with self._told(), self._locked():
@@ -252,6 +273,16 @@ def _line(change: ForcedChange, now: datetime) -> bytes:
         "record": dict(change.record),
     }
     return json.dumps(row).encode("ascii") + b"\n"
+
+
+def _took(line: bytes, lease: str) -> bool:
+    """Whether that line of box.ndjson tells of this lease's record."""
+    try:
+        found: object = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    record = found.get("record") if isinstance(found, dict) else None
+    return isinstance(record, dict) and record.get("lease") == lease
 
 
 def refusal_of(error: OSError, path: str) -> Refusal:

@@ -50,7 +50,11 @@ class Services:
 def control_of(ground: Ground, world: World, made: Services) -> Control:
     """What the control API is made of; without the schedule here, its refusal."""
     head = made.head
-    elsewhere = Elsewhere(head=ground.fleet.head, here=ground.fleet.here)
+    elsewhere = Elsewhere(
+        head=ground.fleet.head,
+        here=ground.fleet.here,
+        urls=lambda: {str(it.name): it.url for it in world.config.fleet.hosts.values() if it.url},
+    )
     return Control(
         config=world.config,
         engines=made.engines,

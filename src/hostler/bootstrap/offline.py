@@ -56,12 +56,17 @@ def offline_sight(env: Mapping[str, str]) -> SightParts:
 
 
 def offline_ports(env: Mapping[str, str]) -> PortsParts:
-    """The registry of ports, the scanners of files, and the listeners of this machine."""
+    """The registry of ports, the scanners of files, and the listeners of this machine and of others."""
     from hostler.adapters.config.offline import OfflineConfig  # noqa: PLC0415 - pydantic takes 100 ms to load
     from hostler.adapters.host.listeners import HostListeners  # noqa: PLC0415 - as above
+    from hostler.adapters.nodes.far_listeners import DaemonListeners  # noqa: PLC0415 - as above
     from hostler.adapters.scan.offline import OfflinePorts  # noqa: PLC0415 - as above
 
-    return OfflinePorts(config=OfflineConfig(env=env, here=Path.cwd()), listeners=HostListeners())
+    return OfflinePorts(
+        config=OfflineConfig(env=env, here=Path.cwd()),
+        listeners=HostListeners(),
+        far=DaemonListeners(env=env),
+    )
 
 
 def offline_catalog(env: Mapping[str, str]) -> CatalogParts:

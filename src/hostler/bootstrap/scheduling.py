@@ -15,6 +15,7 @@ from hostler.domain.values import escape_controls
 from hostler.services.beats import Beats
 from hostler.services.deadman_reports import DeadmanReports
 from hostler.services.fences import Fences
+from hostler.services.fleet_look import FleetLook
 from hostler.services.going_back import GoingBack
 from hostler.services.holdings import Holders
 from hostler.services.jobs import Jobs
@@ -105,7 +106,13 @@ def scheduling(means: Means) -> Scheduling:
     return Scheduling(
         schedule=schedule,
         windows=windows,
-        modes=Modes(config=config, store=store, nodes=means.nodes, promotion=promotion, clock=clock),
+        modes=Modes(
+            config=config,
+            store=store,
+            look=FleetLook(nodes=means.nodes, clock=clock),
+            promotion=promotion,
+            clock=clock,
+        ),
         jobs=jobs,
         keeper=keeper,
         snapshot=Snapshot(config=config, store=store, clock=clock),
@@ -173,6 +180,7 @@ def _windows(means: Means, schedule: Schedule, requests: LeaseRequests) -> Windo
         requests=requests,
         schedule=schedule,
         nodes=means.nodes,
+        look=FleetLook(nodes=means.nodes, clock=means.clock),
         clock=means.clock,
         zone=schedule.reserving.zone,
     )

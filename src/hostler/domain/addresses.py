@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import unicodedata
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,6 +39,9 @@ _URL: Final = re.compile(
     r"(?P<host>\[[^\]/?#@]+\]|[^:/?#@\[\]]+)(?::(?P<port>[0-9]{1,5}))?(?:[/?#].*)?",
     re.ASCII,
 )
+_PLAIN: Final = re.compile(r"\[[^%]*(?:%25[A-Za-z0-9._~-]+)?\]|[^%]+", re.ASCII)
+"""A host that needs no decoding; what does is read in another way by each who does it."""
+_PERCENT: Final = re.compile(rb"%([0-9A-Fa-f]{2})")
 _ODD: Final = re.compile(r"[\s\\\x00-\x20\x7f]")
 
 
@@ -51,9 +55,15 @@ class Place:
 
 
 def place_of(url: str) -> Place | None:
-    """Where `url` leads. None for what two readers could understand in two ways."""
+    """Where `url` leads. None for what two readers could understand in two ways.
+
+    So is a host with letters beyond ASCII, full-width digits for instance, which one folds and another does
+    not, and one that is percent-encoded.
+    """
     found = _URL.fullmatch(url)
     if found is None or _ODD.search(url) or int(found["port"] or 0) > 65535:
+        return None
+    if not found["host"].isascii() or _PLAIN.fullmatch(found["host"]) is None:
         return None
     return Place(scheme=found["scheme"].lower(), host=found["host"].strip("[]").lower(), user=found["user"])
 
@@ -94,8 +104,20 @@ def meanings(host: str) -> tuple[Ip, ...]:
 
 
 def _bare(host: str) -> str:
-    """Without brackets, zone, closing dots and upper case."""
-    return host.strip("[]").partition("%")[0].rstrip(".").lower()
+    """Without brackets, zone, closing dots and upper case; folded as a resolver folds it (IDNA)."""
+    text = host.strip("[]")
+    if ":" not in text:
+        text = _decoded(text)
+    if not text.isascii():
+        folded = unicodedata.normalize("NFKC", text).replace("\u3002", ".")
+        text = "".join(it for it in folded if unicodedata.category(it) != "Cf")
+    return text.strip("[]").partition("%")[0].rstrip(".").lower()
+
+
+def _decoded(text: str) -> str:
+    """What percent signs stand for, in UTF-8; what is none of it stays as it is."""
+    octets = _PERCENT.sub(lambda it: bytes.fromhex(it[1].decode()), text.encode("utf-8", "replace"))
+    return octets.decode("utf-8", "replace")
 
 
 def _address(name: str) -> Ip | None:

@@ -68,6 +68,8 @@ TYPES: Final[Mapping[str, str]] = frozen(
         "window_closing": "A window's soft deadline: its engines take no new requests.",
         "window_strike": "An engine came up against a window.",
         "window_restored": "What a window had evicted is back on a host, and was verified.",
+        "hold_written_again": "The hold record of a lease or window was gone, and was written again.",
+        "hold_lost": "A lease or window goes on without its hold: it was taken away, or another is there.",
         "window_hold_lapsed": "The hold record of a window lapsed before its restore was verified.",
         "step_begun": "A step was recorded; its effect follows.",
         "step_done": "A step was seen to hold.",

@@ -73,7 +73,8 @@ class Facts:
 
     `orchestration_off` says why nothing is started here; `barred` why the catalog keeps it from starting;
     `missing` names files or the binary that are not there; `build` is why its binary is not the right one,
-    `never` the sum of a need above the host's total. `leased` is the lease that has the engine.
+    `never` the sum of a need above the host's total. `leased` is the lease that has the engine, `opened`
+    that it is a window which opened with the engine in its mode: its class was named then.
     """
 
     engine: Engine
@@ -88,6 +89,7 @@ class Facts:
     suspended_by: tuple[str, ...] = ()
     hold: HoldView
     leased: Holding | None = None
+    opened: bool = False
     fence: FenceUp | None = None
     now: datetime
     live: Live | None = None
@@ -159,9 +161,16 @@ def _serving_class(ask: Ask, facts: Facts) -> Refusal | None:
     needed = facts.engine.serving_class
     if needed is ServingClass.RESIDENT:
         return None
-    if ask.override is needed and ask.cause in _MAY_OVERRIDE:
+    if (ask.override is needed or _own(ask, facts)) and ask.cause in _MAY_OVERRIDE:
         return None
+    if facts.opened and not _own(ask, facts):
+        return None  # No class is in the way: the window has it, which is told of below.
     return ServingClassRefused(engine=facts.engine.id, serving_class=needed.value, why=WHY_CLASS[needed])
+
+
+def _own(ask: Ask, facts: Facts) -> bool:
+    """Whether the window that opened with this engine asks for it: its own override counts (CAT-5)."""
+    return facts.opened and facts.leased is not None and facts.leased.lease == ask.lease
 
 
 def _launchable(_ask: Ask, facts: Facts) -> Refusal | None:

@@ -79,11 +79,12 @@ def explain(ask: Ask, facts: Facts) -> tuple[Check, ...]:
 def _passed(name: str, ask: Ask, facts: Facts) -> str:
     """What a passed check says: the override, the hold's leave or the sum that made it pass."""
     if name == "serving_class" and facts.engine.serving_class is not ServingClass.RESIDENT:
-        return f"it is {facts.engine.serving_class}, and the call names that class"
+        by = "the window that has it named" if facts.opened else "the call names"
+        return f"it is {facts.engine.serving_class}, and {by} that class"
     if name == "members" and facts.engine.members:
         return f"{', '.join(facts.engine.members)} may start, each on its own host"
     if name == "topology" and not (facts.engine.curation is not None and facts.engine.curation.crossings):
-        return "it runs on this host alone"
+        return _links(facts)
     if name == "hold" and facts.hold.held:
         return f"{shorten(facts.hold.owner)} holds the host, and allows this engine"
     if name == "leased" and facts.leased is not None:
@@ -93,6 +94,15 @@ def _passed(name: str, ask: Ask, facts: Facts) -> str:
     if name == "memory" and facts.live is not None and isinstance(facts.live.eviction, Eviction):
         return _room(ask, facts.live, facts.live.eviction)
     return PASSED[name]
+
+
+def _links(facts: Facts) -> str:
+    """Which links an engine goes over whose entry names none."""
+    if facts.engine.members:
+        return f"no entry says over which links {', '.join(facts.engine.members)} talk: none was looked at"
+    if facts.engine.of is not None:
+        return f"its links are those of {facts.engine.of}, which is asked for them"
+    return "it runs on this host alone"
 
 
 def _room(ask: Ask, live: Live, plan: Eviction) -> str:

@@ -96,7 +96,7 @@ class Present:
 class Difference:
     """What keeps the fleet from being in `mode`: engines that are down, or up beside it, and routes.
 
-    `extra` is empty for the standing mode: what is on demand comes and goes there.
+    In the standing mode what is on demand comes and goes: `extra` is what cannot have come by itself.
     """
 
     mode: str
@@ -110,15 +110,18 @@ class Difference:
         return len(self.missing) + len(self.extra) + len(self.routes)
 
 
-def difference(mode: Mode, present: Present) -> Difference:
-    """How the fleet differs from `mode`, on the mode's hosts; each part as a phrase of the form `E on H`."""
+def difference(mode: Mode, present: Present, strange: AbstractSet[EngineId] = frozenset()) -> Difference:
+    """How the fleet differs from `mode`, on the mode's hosts; each part as a phrase of the form `E on H`.
+
+    `strange` are engines that do not come up on demand: of a class that has to be named, or left by a window.
+    """
     missing: list[str] = []
     extra: list[str] = []
     for host, engines in mode.hosts.items():
         up = present.up.get(host, frozenset())
         missing += [f"{engine} on {host}" for engine in engines if engine not in up]
-        if not mode.standing:
-            extra += [f"{engine} on {host}" for engine in sorted(up) if engine not in engines]
+        beside = sorted(it for it in up if it not in engines and (it in strange or not mode.standing))
+        extra += [f"{engine} on {host}" for engine in beside]
     routes = [
         f"{route} on {present.routes.get(route) or 'no profile'}, not {profile}"
         for route, profile in mode.routes.items()
@@ -127,9 +130,11 @@ def difference(mode: Mode, present: Present) -> Difference:
     return Difference(mode=mode.name, missing=tuple(missing), extra=tuple(extra), routes=tuple(routes))
 
 
-def nearest(modes: Mapping[str, Mode], present: Present) -> Difference | None:
+def nearest(
+    modes: Mapping[str, Mode], present: Present, strange: AbstractSet[EngineId] = frozenset()
+) -> Difference | None:
     """The mode that differs least, the standing one first among equals; None where there are no modes."""
-    found = [(difference(mode, present), not mode.standing) for mode in modes.values()]
+    found = [(difference(mode, present, strange), not mode.standing) for mode in modes.values()]
     return min(found, key=lambda it: (it[0].size, it[1]), default=(None, False))[0]
 
 

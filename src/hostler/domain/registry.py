@@ -26,7 +26,9 @@ LONGEST_ID: Final = 128
 LONGEST_URL: Final = 512
 LONGEST_NAME: Final = 256
 JUMP: Final = 1 << 32
-"""How far one row of a peer may move our clock: nobody brings it to an end of its numbers with one."""
+"""How far a version may be beyond our clock: 4 billion changes that nobody told of did not happen, and a row
+that says so would keep its id from everybody else's later word.
+"""
 
 Key = tuple[str, str]
 """Whose word a row is, and its id: nobody but its author changes it."""
@@ -220,11 +222,13 @@ class Registry:
         """What a peer said of its own rows, merged: the registry, and the rows that are new here (SYNC-5).
 
         A peer speaks for itself: a row of another author is left. So is what may not travel, whatever its
-        version (SYNC-2).
+        version (SYNC-2), and a version that nobody can have come to.
         """
         merged, news = self, list[Row]()
         for row in rows:
             if row.author != peer or peer == self.node or not should_sync(row).travels:
+                continue
+            if self.far_off(row):
                 continue
             mine = merged.rows.get(row.key)
             if mine is None and not merged._room(peer):
@@ -237,11 +241,15 @@ class Registry:
             later = replace(later, reach=frozen({**others, **own}))
             if later == mine or (mine is not None and row.version < mine.version):
                 continue
-            clock = max(merged.clock, min(row.version, merged.clock + JUMP))
+            clock = max(merged.clock, row.version)
             merged = replace(merged, rows=frozen({**merged.rows, row.key: later}), clock=clock)
             if new:
                 news.append(later)
         return merged, tuple(news)
+
+    def far_off(self, row: Row) -> bool:
+        """Whether its version is further beyond this node's clock than any history leads (SYNC-5)."""
+        return row.version > self.clock + JUMP
 
     def _room(self, author: str) -> bool:
         own = sum(name == author for name, _ in self.rows)

@@ -62,12 +62,13 @@ class StopEngine:
     """Stop `engine`; the guard keeps others from starting it while leased (LEASE-15).
 
     As a step it also lets nothing else bring it up; as an undo it leaves that as it is. `of`: the distributed
-    engine that stops, of which this is a member.
+    engine that stops, of which this is a member. `back` False: its undo starts nothing (WIN-8).
     """
 
     host: str
     engine: str
     memory_back: bool = False
+    back: bool = True
     of: str = ""
     kind: Literal["stop"] = "stop"
 

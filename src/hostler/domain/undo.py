@@ -95,8 +95,8 @@ def inverse(step: Step, found: Found) -> Undo | None:  # noqa: PLR0911, PLR0912,
             return ResumeEngine(host=host, engine=engine, start=_owes_a_start(step, found))
         case StopEngine(host=host, engine=engine), FoundEngine():
             if found.revival is not None:
-                return ResumeEngine(host=host, engine=engine, start=found.up)
-            return StartEngine(host=host, engine=engine) if found.up else None
+                return ResumeEngine(host=host, engine=engine, start=found.up and step.back)
+            return StartEngine(host=host, engine=engine) if found.up and step.back else None
         case StartEngine(host=host, engine=engine), FoundEngine():
             return None if found.up else StopEngine(host=host, engine=engine)
         case RunCommand(), FoundCommand():
@@ -158,7 +158,7 @@ def is_back(  # noqa: PLR0911 - one answer for each kind
             back = seen.up or not _owes_a_start(step, found)
             return lease not in seen.suspended_by and back and _revived(found, seen)
         case StopEngine(), FoundEngine(), FoundEngine():
-            return (seen.up or not found.up) and _revived(found, seen)
+            return (seen.up or not (found.up and step.back)) and _revived(found, seen)
         case StartEngine(), FoundEngine(), FoundEngine():
             return _down(seen) or found.up
         case RunCommand(), FoundCommand(), FoundCommand():

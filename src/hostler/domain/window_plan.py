@@ -6,7 +6,7 @@ restores the standing mode. Performs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -23,6 +23,7 @@ from hostler.domain.step import (
     RunCommand,
     StartEngine,
     Step,
+    StopEngine,
     SuspendEngine,
     VerifyRestore,
 )
@@ -113,14 +114,18 @@ def window_resource(fleet: Fleet, mode: Mode) -> Resource:
     return Resource(name=name, title=f"the mode {mode.name}", hosts=tuple(mode.hosts), covers=tuple(covers))
 
 
-def window_plan(fleet: Fleet, mode: Mode, cap_s: float, drain_s: float) -> tuple[Step, ...]:
+def window_plan(
+    fleet: Fleet, mode: Mode, cap_s: float, drain_s: float, up: Collection[EngineId] = ()
+) -> tuple[Step, ...]:
     """The steps of a window, in this order (WIN-1 to WIN-5); `ArmDeadman.window` is `named` at the grant.
 
     Deadmen, holds, what is verified at the end, routes away; all drains, then what goes down; a look at the
     memory, the mode's engines, and the routes that lead to them. A `tool` does the evicting and restoring
-    by itself (MODE-4).
+    by itself (MODE-4). What it would start and is `up` already is none of the standing mode: it goes first,
+    as everything outside it does, and is not up again afterwards (WIN-8).
     """
     every = shifts(fleet, mode)
+    left = [down for it in every for down in it.into if down.id in up]
     early, late = route_steps(fleet, _actions(mode, every))
     holds: tuple[Step, ...] = tuple(
         HoldHost(
@@ -138,7 +143,9 @@ def window_plan(fleet: Fleet, mode: Mode, cap_s: float, drain_s: float) -> tuple
         *holds,
         *verified,
         *early,
+        *(DrainEngine(host=it.host, engine=it.id, drain_s=drain_s) for it in left),
         *(DrainEngine(host=it.host, engine=down.id, drain_s=drain_s) for it in every for down in it.out),
+        *(StopEngine(host=it.host, engine=it.id, back=False) for it in left),
         *(_suspend(it, down) for it in every for down in it.out),
         *(
             CheckMemory(host=it.host, available=mode.available.get(it.host), max_residue=mode.max_residue)

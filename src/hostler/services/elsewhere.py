@@ -5,7 +5,7 @@ Decides nothing: every call is refused `not_head`, naming who owns the schedule.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -16,15 +16,18 @@ from hostler.domain.errors import NotHead
 class Elsewhere:
     """`ScheduleApi`, `WindowsApi`, `ModesApi`, `JobsApi` and `HistoryApi` of a host that owns no schedule.
 
-    Its owners are `head`.
+    Its owners are `head`; `urls` has where they are asked.
     """
 
     head: Sequence[str]
     here: str
+    urls: Callable[[], Mapping[str, str]] = dict
 
     async def refuse(self, *_: object, **__: object) -> NoReturn:
         """What every call comes to: refused `not_head`."""
-        raise NotHead(head=" or ".join(self.head), here=self.here)
+        urls = self.urls()
+        url = " or ".join(urls[it] for it in self.head if it in urls)
+        raise NotHead(head=" or ".join(self.head), here=self.here, url=url)
 
     reserve = renew = release = cancel = claim = register = lease = leases = refuse
     resources = why = fence = fence_now = refuse

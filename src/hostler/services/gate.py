@@ -24,7 +24,7 @@ from hostler.domain.memory import Pools, effective_need, never_fits, pool_of, re
 from hostler.domain.moment import shown
 from hostler.domain.start_policy import start_budget_s
 from hostler.domain.uncurated import barred
-from hostler.domain.values import EngineId
+from hostler.domain.values import EngineId, HostName
 from hostler.services.guard import Guard
 from hostler.services.holds import Holds
 from hostler.services.lanes import Lane, Lanes
@@ -173,9 +173,16 @@ class Gate:
             suspended_by=lane.suspended_by,
             hold=self.holds.view(),
             leased=self.holding(lane),
+            opened=self._opened(lane),
             fence=self._fence(),
             now=self.clock.now(),
         )
+
+    def _opened(self, lane: Lane) -> bool:
+        """Whether a window has it whose mode it is of: that was opened with its class named (CAT-5)."""
+        held, fleet, engine = self.holding(lane), self.lanes.config.fleet, lane.engine
+        mode = None if held is None else fleet.modes.get(held.mode)
+        return mode is not None and (engine.of or engine.id) in mode.hosts.get(HostName(fleet.here), ())
 
     def _build(self, lane: Lane) -> str | None:
         """Why its binary is not the build that its entry needs; one that was not asked yet is left to later.

@@ -16,11 +16,14 @@ from hostler.domain.fleet import frozen
 from hostler.domain.journal import Entry, whole
 from hostler.domain.lease import Abandoned, Interrupted, Lease, LeaseId, State, UndoBegun
 from hostler.domain.lease_machine import opened
+from hostler.domain.step import ArmDeadman, VerifyRestore
 from hostler.domain.values import Priority
 from hostler.services.lease_changes import change, known, recorded
 from hostler.services.needs import Clock, Ids
 from hostler.services.schedule_needs import Node, NodeMemory, Remembered, ScheduleStore, Tx
 
+_OF_A_WINDOW = (ArmDeadman, VerifyRestore)
+"""Steps that windows alone have; each says of which mode."""
 WHY = "the schedule went back, and this is what its node remembers"
 
 
@@ -156,6 +159,7 @@ class GoingBack:
             ttl_s=None,
             fence=it.fence,
             plan=tuple(entry.step for entry in entries),
+            mode=next((it.step.mode for it in entries if isinstance(it.step, _OF_A_WINDOW)), ""),
         )
         put = recorded(tx, opened(tx.put(lease), now)).lease
         if not tx.journal(put.id):

@@ -102,10 +102,11 @@ def _even(hard: Moment | None) -> Moment | None:
 
 
 def _held(found: Mapping[str, object] | None) -> Mapping[str, Holding]:
-    return {name: _holding(row) for name, row in (found or {}).items()}
+    return {name: holding_of(row) for name, row in (found or {}).items()}
 
 
-def _holding(row: object) -> Holding:
+def holding_of(row: object) -> Holding:
+    """The lease that a line of `held.json` tells of. Raises ValueError for a line that tells of none."""
     told = _text(row, "lease", "resource", "holder", "key")
     hard = row.get("hard") if isinstance(row, Mapping) else None
     boot = row.get("boot") if isinstance(row, Mapping) else None

@@ -6,35 +6,33 @@ nothing either.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from hostler.domain.errors import Refusal
-from hostler.domain.fleet import DriverKind
-from hostler.domain.mode import Difference, Mode, difference, nearest
+from hostler.domain.journal import owed
+from hostler.domain.lease import Lease
+from hostler.domain.mode import Difference, Mode, difference, nearest, standing
 from hostler.domain.mode import Present as Seen
 from hostler.domain.plan import text
-from hostler.domain.resource import Resource
-from hostler.domain.step import FoundEngine, FoundRoute, PointRoute, Step, StopEngine
+from hostler.domain.step import FoundRoute, PointRoute, StartEngine, Step
 from hostler.domain.values import EngineId, HostName, RouteName, rfc3339
 from hostler.domain.window import Terms, mode_of
 from hostler.domain.window_plan import AFTER_S, by_members, shifts, sums, window_plan, window_resource
+from hostler.services.fleet_look import FleetLook
+from hostler.services.leftovers import left_up
 from hostler.services.needs import Clock
-from hostler.services.operations import Operations
 from hostler.services.present import Present
-from hostler.services.promotion import Promotion, asking
-from hostler.services.schedule_needs import Node, ScheduleStore
+from hostler.services.promotion import Promotion
+from hostler.services.schedule_needs import ScheduleStore, Tx
+from hostler.services.schedule_views import ABANDONED
+from hostler.services.strays import named_only, told
 from hostler.services.windows import bounded
 from hostler.wire.schedule import StepView
 from hostler.wire.windows import HostSum, ModePlan, ModesNow, ModeView
 
-LOOK_S: Final = 2.0
-"""How long one look at an engine may take: who asks waits for all of them."""
-PATIENCE_S: Final = 5.0
-"""A node that is away or hangs counts as unseen after that: whoever asks gets an answer all the same."""
-NOTHING: Final = Resource(name="", hosts=(), covers=())
+LOOKED_AT: Final = 1000
+"""So many of the leases that ended last are looked through for what was left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +41,7 @@ class Modes:
 
     config: Present
     store: ScheduleStore
-    nodes: Mapping[str, Node]
+    look: FleetLook
     promotion: Promotion
     clock: Clock
 
@@ -52,14 +50,18 @@ class Modes:
         fleet = self.config.fleet
         seen = await self._seen()
         whole = {name: by_members(fleet, mode) for name, mode in fleet.modes.items()}
-        found = nearest(whole, seen)
-        live = await self.store.read(lambda tx: tx.live())
+        live, left = await self.store.read(_windows)
+        strange = left | named_only(fleet)
+        found = nearest(whole, seen, strange)
+        usual, window = standing(whole), next((it.id for it in live if it.mode and it.state.holds), None)
+        strays = difference(usual, seen, strange).extra if usual is not None and window is None else ()
         return ModesNow(
             at=rfc3339(self.clock.now()),
             present=found.mode if found is not None and found.size == 0 else None,
             nearest=None if found is None else found.mode,
-            window=next((it.id for it in live if it.mode and it.state.holds), None),
-            modes=tuple(_view(mode, difference(whole[mode.name], seen)) for mode in fleet.modes.values()),
+            window=window,
+            modes=tuple(_view(it, difference(whole[it.name], seen, strange)) for it in fleet.modes.values()),
+            strays=tuple(told(fleet, EngineId(it.partition(" on ")[0])) for it in strays),
         )
 
     async def plan(self, name: str) -> ModePlan:
@@ -68,9 +70,10 @@ class Modes:
         mode = mode_of(fleet, name)
         given = Terms(mode=name, cap_s=mode.cap_s, drain_before_s=mode.drain_before_s)
         resource = bounded(window_resource(fleet, mode), given)
-        steps = window_plan(fleet, mode, given.cap_s, resource.drain_s)
+        left = await left_up(self.look, fleet, mode)
+        steps = window_plan(fleet, mode, given.cap_s, resource.drain_s, left)
         look = await self.promotion.look_at(steps, resource)
-        told = {it.host: it for it in sums(fleet, mode)}
+        needs = {it.host: it for it in sums(fleet, mode)}
         return ModePlan(
             at=rfc3339(self.clock.now()),
             mode=name,
@@ -81,8 +84,8 @@ class Modes:
             hosts=tuple(
                 HostSum(
                     host=it.host,
-                    need=told[it.host].need,
-                    text=told[it.host].text,
+                    need=needs[it.host].need,
+                    text=needs[it.host].text,
                     back=tuple(engine.id for engine in it.back),
                     restore_s=it.restore_s,
                     hold_after_s=max(AFTER_S, it.restore_s),
@@ -96,46 +99,25 @@ class Modes:
     async def _seen(self) -> Seen:
         """The fleet as its nodes see it; what cannot be seen counts as down."""
         fleet = self.config.fleet
-        known = [(it.host, it.id) for it in fleet.engines.values() if it.driver not in _OTHERS]
-        looks = await asyncio.gather(*(self._up(host, engine) for host, engine in known))
         up: dict[HostName, set[EngineId]] = {host: set() for host in fleet.hosts}
-        for (host, engine), found in zip(known, looks, strict=True):
-            if found:
-                up[host].add(engine)
-        profiles = await asyncio.gather(*map(self._profile, fleet.routes))
+        for engine in await self.look.up(fleet):
+            up[fleet.engines[engine].host].add(engine)
+        found = await self.look.found([self._route(it) for it in fleet.routes])
+        profiles = [it.profile if isinstance(it, FoundRoute) else None for it in found]
         return Seen(up=up, routes=dict(zip(fleet.routes, profiles, strict=True)))
 
-    async def _up(self, host: str, engine: str) -> bool:
-        found = await self._observed(StopEngine(host=host, engine=engine))
-        return isinstance(found, FoundEngine) and found.up
-
-    async def _profile(self, route: RouteName) -> str | None:
+    def _route(self, route: RouteName) -> PointRoute:
         given = self.config.fleet.routes[route]
-        host = next(iter(given.on or self.nodes or self.config.fleet.hosts))
-        found = await self._observed(PointRoute(host=host, route=route, profile=""))
-        return found.profile if isinstance(found, FoundRoute) else None
-
-    async def _observed(self, step: Step) -> object:
-        """What a node sees of it; None where it cannot be asked, or says nothing for a moment."""
-        node = self.nodes.get(step.host)
-        if node is None:
-            return None
-        now = self.clock.moment()
-        ask = Operations(nodes=self.nodes, bug=str, lease=asking(NOTHING, "", (), now), now=now)
-        look = asyncio.ensure_future(node.observe(replace(ask.forward(1, step), deadline_s=LOOK_S)))
-        timer = asyncio.ensure_future(self.clock.sleep(PATIENCE_S))
-        try:
-            await asyncio.wait({look, timer}, return_when=asyncio.FIRST_COMPLETED)
-            return look.result() if look.done() else None
-        except Refusal:
-            return None
-        finally:
-            for it in (look, timer):
-                it.cancel()
-            await asyncio.gather(look, timer, return_exceptions=True)
+        host = next(iter(given.on or self.look.nodes or self.config.fleet.hosts))
+        return PointRoute(host=host, route=route, profile="")
 
 
-_OTHERS: Final = (DriverKind.EXTERNAL, DriverKind.DISTRIBUTED)
+def _windows(tx: Tx) -> tuple[Sequence[Lease], frozenset[EngineId]]:
+    """The leases that there are, and the engines that abandoned windows did not put away again (LEASE-14)."""
+    given_up = [it for it in tx.ended(after=0, limit=LOOKED_AT) if it.mode and it.cause.startswith(ABANDONED)]
+    entries = [entry for it in given_up for entry, _ in owed(tx.journal(it.id))]
+    left = frozenset(EngineId(it.step.engine) for it in entries if isinstance(it.step, StartEngine))
+    return tx.live(), left
 
 
 def _view(mode: Mode, differs: Difference) -> ModeView:

@@ -34,6 +34,7 @@ from hostler.domain.step import (
 )
 from hostler.domain.window import HostReport
 from hostler.services.guard_files import GuardFiles
+from hostler.services.hold_again import HoldAgain
 from hostler.services.lanes import heard
 from hostler.services.lease_processes import LeaseProcesses
 from hostler.services.needs import Clock
@@ -194,7 +195,7 @@ class LocalNode:
         await self.processes.register(lease, pid, start_ticks)
 
     async def upkeep(self) -> None:
-        """What this host does for its leases, again and again: the hold record keeps its end (HOLD-11).
+        """What this host does for its leases, again and again: their hold is there, with its end (HOLD-11).
 
         A window that its deadman put back, verified, holds nothing here any more (LEASE-14).
         """
@@ -204,7 +205,13 @@ class LocalNode:
             await self.files.adopt({thing: it for thing, it in held.items() if it.lease not in over})
         holding = self.files.guard.holding(HOLD, self.host)
         if holding is not None:
-            await self.hold.keep(holding)
+            again = HoldAgain(
+                hold=self.hold,
+                receipts=self.receipts,
+                deadmen=self.deadman.deadmen,
+                config=self.engines.engines.lanes.config,
+            )
+            await again.look(holding)
 
     async def memory(self) -> NodeMemory:
         """See `Node.memory`."""

@@ -1,13 +1,13 @@
 """The hold record of a lease on this host: written, kept alive, removed (HOLD-11).
 
 Decides when it is rewritten: it expires 10 min after the lease; of a lease without an end it is written for
-an hour, and again every 10 min. What a person removed or took over is left to them.
+an hour, and again every 10 min. Whether one that went is written again is `hold_again`'s decision.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -40,6 +40,7 @@ class NodeHold:
     writer: HoldKeeper
     clock: Clock
     events: Events
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def observe(self) -> FoundHold:
         """Who holds the host now."""
@@ -68,18 +69,20 @@ class NodeHold:
             lease=operation.lease,
             fence=operation.fence,
             reason=": ".join(it for it in (operation.holder, operation.reason) if it),
-            expires_at=self._end(_instant(operation.expires_at), timedelta(seconds=step.after_s)),
+            expires_at=self.end(_instant(operation.expires_at), timedelta(seconds=step.after_s)),
             allow=step.allow,
             stop_accepting_at=_instant(operation.stop_accepting_at),
         )
-        try:
-            await asyncio.to_thread(self.writer.write_for_lease, wanted)
-        except HoldTaken as taken:
-            raise self._reserved(operation, self.holds.view()) from taken
+        async with self.lock:
+            try:
+                await asyncio.to_thread(self.writer.write_for_lease, wanted)
+            except HoldTaken as taken:
+                raise self._reserved(operation, self.holds.view()) from taken
 
     async def remove(self, operation: Operation) -> None:
         """Remove the lease's own record; another's is left."""
-        await asyncio.to_thread(self.writer.remove_for_lease, operation.lease)
+        async with self.lock:
+            await asyncio.to_thread(self.writer.remove_for_lease, operation.lease)
 
     def verify(self, lease: str, *, held: bool) -> str | None:
         """None when the lease holds the host, or, with `held` False, does not."""
@@ -103,7 +106,7 @@ class NodeHold:
         record = view.record
         if record is None or not is_of(view, holding.lease):
             return
-        wanted = self._end(holding.until)
+        wanted = self.end(holding.until)
         if holding.until is None:
             due = record.expires_at - now <= ENDLESS - EVERY
         else:
@@ -140,7 +143,8 @@ class NodeHold:
             )
         )
 
-    def _end(self, until: datetime | None, after: timedelta = AFTER) -> datetime:
+    def end(self, until: datetime | None, after: timedelta = AFTER) -> datetime:
+        """When the record of a lease that ends `until` is to end."""
         return self.clock.now() + ENDLESS if until is None else until + after
 
     def _reserved(self, operation: Operation, view: HoldView) -> BoxReserved:

@@ -54,6 +54,10 @@ class HoldKeeper(Protocol):
         """Give the lease's own live record another end; False when it is not there. Refuses as above."""
         ...
 
+    def write_again_for_lease(self, wanted: LeaseHold) -> bool:
+        """As `write_for_lease`; False, and nothing is done, where a person took it away by force (HOLD-9)."""
+        ...
+
     def remove_for_lease(self, lease: str) -> bool:
         """Remove the record if it is the lease's own; whether it went. Refuses `not_yours` and such."""
         ...

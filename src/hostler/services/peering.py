@@ -15,14 +15,14 @@ from typing import Final
 from hostler.domain.errors import InvalidRequest, NodeOutdated, NodeUnreachable, Refusal
 from hostler.domain.events import Event
 from hostler.domain.fleet import frozen
-from hostler.domain.registry import Registry, Row, should_sync
+from hostler.domain.registry import JUMP, Registry, Row, should_sync
 from hostler.domain.values import shorten
 from hostler.services.lanes import heard
 from hostler.services.needs import Clock, Events
 from hostler.services.row_book import RowBook
 from hostler.services.sync_needs import FarPeer
 from hostler.wire.nodes import spoken
-from hostler.wire.sync import SYNC_API, ExchangeAnswer, ExchangeCall, Told, row_from, row_to
+from hostler.wire.sync import SYNC_API, ExchangeAnswer, ExchangeCall, Told, row_to, sound_from
 
 TICK_S: Final = 1.0
 """How soon a change is told."""
@@ -182,10 +182,11 @@ class Peering:
         rows, left = list[Row](), list[str]()
         for raw in told.rows:
             try:
-                rows.append(row_from(raw))
+                rows.append(sound_from(raw))
             except ValueError as error:
                 left.append(str(error))
-        older, news = self.book.registry.older(peer, rows), list[Row]()
+        before = self.book.registry
+        older, news = before.older(peer, rows), list[Row]()
 
         def how(known: Registry) -> Registry:
             after, new = known.take(peer, rows)
@@ -195,7 +196,7 @@ class Peering:
             return after
 
         await self.book.change(how)
-        left += [text for row in rows if (text := self._left(peer, row))]
+        left += [text for row in rows if (text := self._left(peer, row, before))]
         line = self.line(peer)
         line.heard, line.left = digest, tuple(left)
         if news:
@@ -203,13 +204,18 @@ class Peering:
             self._tell("rows_heard", peer, f"{peer} tells of {ids}.")
         return older, line.left
 
-    def _left(self, peer: str, row: Row) -> str:
-        """Why a row of a peer is not kept, empty when it is."""
+    def _left(self, peer: str, row: Row, before: Registry) -> str:
+        """Why a row of a peer is not kept, empty when it is. `before`: what was known when it came."""
         verdict = should_sync(row)
         if row.author != peer:
             return f"{row.id}: {peer} speaks for itself, and the row is {row.author}'s"
         if not verdict.travels:
             return f"{row.id}: {verdict.why}"
+        if before.far_off(row):
+            return (
+                f"{row.id}: its version {row.version} is none that changes lead to: the clock here is at"
+                f" {before.clock}, and {JUMP} beyond it is the most"
+            )
         return "" if row.key in self.book.registry.rows else f"{row.id}: there is no room for more rows"
 
     # ------------------------------------------------------------ what is said

@@ -103,7 +103,8 @@ class EngineStatus:
 
     `config`: `current`; `changed`, which its next start takes up; or `removed`, known until it has ended.
     `entry` is the catalog's, as ID#VARIANT; `proven` says whether that variant is, None without one (CAT-7).
-    `members` are those of a distributed engine, in the order of their start; `of` is the one that it is of.
+    `members` are those of a distributed engine, in the order of their start; `of` is the one that it is of,
+    and `of_host` the host that starts and shows that one.
     """
 
     id: str
@@ -137,6 +138,7 @@ class EngineStatus:
     affordance: AffordanceView | None = None
     members: tuple[MemberStatus, ...] = ()
     of: str | None = None
+    of_host: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,6 +37,14 @@ class Listeners(Protocol):
         ...
 
 
+class FarListeners(Protocol):
+    """Who listens on another host of the fleet."""
+
+    def listening_on(self, host: str) -> tuple[Listening, ...]:
+        """Every listener there now. Refuses `daemon_unreachable`, `node_unreachable`, and as its daemon."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LivePort:
     """One port as it is: who has it, and what is written of it. `known`: it is in a row, or ours."""

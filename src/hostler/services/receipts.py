@@ -18,8 +18,10 @@ from hostler.domain.journal import Entry, EntryState
 from hostler.domain.step import (
     CallWebhook,
     FenceNumber,
+    HoldHost,
     Operation,
     PointRoute,
+    RemoveHold,
     RunCommand,
     Step,
     Undo,
@@ -37,6 +39,8 @@ WHOLE: Final = "engine "
 """What begins the cover of a distributed engine's operations: its numbers are no schedule's (ENG-11)."""
 KEPT: Final = timedelta(days=7)
 MOST: Final = 1000
+HOLD_TEXTS: Final = ("holder", "reason", "expires_at", "stop_accepting_at")
+"""What of an operation its hold record says: kept, so that one that went can be written again."""
 MOST_GENERATION: Final = (1 << 63) - 1
 """What the schedule's store can count to: a higher number would refuse every step that is still to come."""
 
@@ -47,6 +51,15 @@ class Past:
 
     ended: bool
     refusal: Refusal | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldDone:
+    """A hold that a lease wrote, with what its record says besides: those of `HOLD_TEXTS` that are known."""
+
+    step: HoldHost
+    fence: FenceNumber
+    texts: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,6 +258,20 @@ class Receipts:
                 told.append((str(row.get("begun")), work))
         return {step.route: step.profile for _, step in sorted(told, key=lambda it: it[0])}
 
+    def hold_of(self, lease: str) -> HoldDone | None:
+        """The hold that the lease wrote here; None when it wrote none, or began to remove it (HOLD-11)."""
+        done: HoldDone | None = None
+        for name in self.records.names():
+            row = self._load(name) if name.partition(".")[0] == lease else None
+            work = None if row is None else _work(row)
+            if isinstance(work, RemoveHold):
+                return None
+            if row is not None and isinstance(work, HoldHost) and _worked(row):
+                texts = {key: it for key in HOLD_TEXTS if isinstance(it := row.get(key), str)}
+                fence = _read(row.get("fence"))
+                done = None if fence is None else HoldDone(step=work, fence=fence, texts=texts)
+        return done
+
     def _load(self, name: str) -> Mapping[str, object] | None:
         """The receipt; one that cannot be read is none: its steps look before they act."""
         try:
@@ -255,7 +282,10 @@ class Receipts:
     def _receipt(self, operation: Operation) -> dict[str, object]:
         found = None if operation.found is None else dict(plain(operation.found))
         begun = rfc3339(self.clock.now())
-        return {**_what(operation), "found": found, "begun": begun, "ended": None, "refusal": None}
+        made = {**_what(operation), "found": found, "begun": begun, "ended": None, "refusal": None}
+        if isinstance(operation.step, HoldHost):
+            made |= {key: getattr(operation, key) for key in HOLD_TEXTS}
+        return made
 
     async def _save(self, name: str, value: Mapping[str, object]) -> None:
         try:

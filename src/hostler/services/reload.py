@@ -18,7 +18,7 @@ from hostler.domain.events import Event
 from hostler.domain.fleet import Engine, Fleet, frozen
 from hostler.domain.holding import ENGINE, ROUTE
 from hostler.domain.reload import Change, How, changes, taken_up
-from hostler.domain.values import EngineId, Requester
+from hostler.domain.values import EngineId, Requester, shorten
 from hostler.services.browser_guard import BrowserGuard, origins
 from hostler.services.errands import Errands
 from hostler.services.guard import Guard
@@ -239,7 +239,8 @@ class Reload:
             return []
         held = self.guard.holding(ENGINE, name)
         if held is not None and removed:
-            return [f"{name} is in lease {held.lease}: it stays known until that lease is over"]
+            who = f"lease {held.lease} of {shorten(held.holder)} has {name}"
+            return [f"{who}: it goes on as it is until that lease is over (`hostler schedule` shows when)"]
         if lane.run is None:
             return []
         if removed:

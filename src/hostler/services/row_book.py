@@ -14,18 +14,23 @@ from typing import Final
 
 from hostler.domain.addresses import place_of
 from hostler.domain.errors import StoreFull
-from hostler.domain.registry import Registry, Row, homes_of
+from hostler.domain.registry import JUMP, Registry, Row, homes_of
+from hostler.domain.values import whole
 from hostler.services.needs import StateFiles
 from hostler.services.present import Present
 from hostler.services.sync_needs import Interfaces
-from hostler.wire.sync import row_from, row_to
+from hostler.wire.sync import MAX_VERSION, row_to, sound_from
 
 FILE: Final = "sync"
+ASIDE: Final = "it is kept as sync.json.unreadable-… once another is written"
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Kept:
-    """What is kept. `aside` are rows of the file as they were found, with `notes`; `trouble` is of it."""
+    """What is kept. `aside` are rows of the file as they were found, with `notes`.
+
+    `trouble` is of a file that could not be read at all: told as long as this daemon runs.
+    """
 
     registry: Registry
     aside: tuple[object, ...] = ()
@@ -70,7 +75,7 @@ class RowBook:
                 await asyncio.to_thread(self.files.save, FILE, self._file(after))
             except OSError as error:
                 raise StoreFull(file=f"{FILE}.json", why=error.strerror or str(error)) from error
-            self.kept.registry, self.kept.trouble = after, ""
+            self.kept.registry = after
             await self.share(self.resolved())
             return True
 
@@ -100,11 +105,11 @@ def load(node: str, files: StateFiles) -> Kept:
     try:
         found = files.load(FILE) or {}
     except ValueError as error:
-        return Kept(registry=Registry(node=node), trouble=f"{error}; its rows are not known until told again")
-    good, aside, notes = _sorted_out([*_list(found.get("rows")), *_list(found.get("aside"))])
-    clock = found.get("clock")
+        trouble = f"{error}; {ASIDE}, and its rows are not known until they are told again"
+        return Kept(registry=Registry(node=node), trouble=trouble)
+    known = whole(found.get("clock"), 0, MAX_VERSION) or 0
+    good, aside, notes = _sorted_out([*_list(found.get("rows")), *_list(found.get("aside"))], known)
     highest = max((row.version for row in good), default=0)
-    known = clock if isinstance(clock, int) and not isinstance(clock, bool) else 0
     return Kept(
         registry=Registry(node=node, rows={row.key: row for row in good}, clock=max(known, highest)),
         aside=tuple(aside),
@@ -112,14 +117,17 @@ def load(node: str, files: StateFiles) -> Kept:
     )
 
 
-def _sorted_out(raws: Iterable[object]) -> tuple[list[Row], list[object], list[str]]:
-    """The rows that are as they should be, the others as they are, and a sentence of each of these."""
+def _sorted_out(raws: Iterable[object], clock: int) -> tuple[list[Row], list[object], list[str]]:
+    """The rows that are as they should be, the others as they are, and a sentence of each of these.
+
+    `clock` is what was kept of it: no version is far beyond it (SYNC-5).
+    """
     good, aside, notes = list[Row](), list[object](), list[str]()
     for raw in raws:
         try:
-            row = row_from(raw)
-            if not isinstance(row.local_only, bool):
-                raise ValueError(f"{row.id}: its local_only is neither true nor false")  # noqa: TRY004 - one error for all defects
+            row = sound_from(raw)
+            if row.version > clock + JUMP:
+                raise ValueError(f"{row.id}: its version {row.version} is none that changes lead to")
             if row.url and place_of(row.url) is None:
                 raise ValueError(f"{row.id}: its URL cannot be understood")
         except ValueError as error:

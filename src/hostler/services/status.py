@@ -54,6 +54,7 @@ from hostler.services.picture import (
 from hostler.services.requests import Requests
 from hostler.services.routes import Routes
 from hostler.services.starting import Starting
+from hostler.services.strays import strays_here
 from hostler.services.suspensions import UNREADABLE
 
 STUCK_S = 30.0
@@ -192,6 +193,7 @@ class Status:
     def _engine(self, lane: Lane, view: HoldView) -> EngineStatus:
         engine = lane.engine
         idle = lane.ready and not lane.requests
+        whole = None if engine.of is None else self.lanes.config.fleet.engines.get(engine.of)
         return EngineStatus(
             id=engine.id,
             host=engine.host,
@@ -225,6 +227,7 @@ class Status:
             load_s=lane.load_s,
             members=self._members(engine),
             of=engine.of,
+            of_host=None if whole is None else whole.host,
             config="removed" if lane.removed else "changed" if lane.pending is not None else "current",
         )
 
@@ -306,6 +309,7 @@ class Status:
             for lane in self.lanes.by_id.values()
             if UNREADABLE in lane.suspended_by
         ]
+        told += strays_here(self.gate)
         known = self.vitals
         return (*known.config, *known.warnings, *known.leases, *known.nodes, *known.rows, *told)
 

@@ -171,7 +171,10 @@ class Watch:
 
     def _hold(self) -> None:
         freed = self.engines.gate.guard.take_freed(self.clock.moment())
-        if self.holds.tick() or freed:
+        ended = self.holds.tick()
+        if ended:
+            self.mind.kept_at = None  # Whose hold it was sees that it is gone at once.
+        if ended or freed:
             self.mind.tried.clear()
             self.engines.gate.forget()
         if self.mind.writing or self.clock.elapsed() < self.mind.write_after:

@@ -6,7 +6,8 @@ journal and undo are those of every lease: there is no second mechanism.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 
@@ -19,9 +20,11 @@ from hostler.domain.step import VerifyRestore
 from hostler.domain.values import Requester, rfc3339, shorten
 from hostler.domain.window import Answer, Back, Terms, Wish, answer, mode_of, terms
 from hostler.domain.window_plan import window_plan, window_resource
+from hostler.services.fleet_look import FleetLook
 from hostler.services.keys import Principal
 from hostler.services.lease_changes import known
 from hostler.services.lease_requests import LeaseRequests, operator
+from hostler.services.leftovers import left_up, not_led_to
 from hostler.services.needs import Clock
 from hostler.services.present import Present
 from hostler.services.promotion import Promotion
@@ -30,7 +33,8 @@ from hostler.services.reserving import Request, Reserving, digest_of
 from hostler.services.schedule import Schedule
 from hostler.services.schedule_needs import Node, ScheduleStore, Tx
 from hostler.services.schedule_views import lease_view, steps_of
-from hostler.wire.schedule import LeaseList, OneLease, ReleaseBody, ReserveBody, StepView
+from hostler.services.window_look import WindowLook
+from hostler.wire.schedule import LeaseList, LeaseView, OneLease, ReleaseBody, ReserveBody, StepView
 from hostler.wire.windows import AbortBody, BackView, CloseBody, OpenBody, WindowReport, WindowsQuery
 
 ENDED_SHOWN = 100
@@ -48,6 +52,7 @@ class Windows:
     requests: LeaseRequests
     schedule: Schedule
     nodes: Mapping[str, Node]
+    look: FleetLook
     clock: Clock
     zone: tzinfo
 
@@ -77,7 +82,9 @@ class Windows:
         wish = Wish(mode=body.mode, cap_s=body.cap_s, override=body.override, force=body.force)
         given = terms(fleet, wish, self.clock.now(), self.zone)
         resource = bounded(window_resource(fleet, mode), given)
-        plan = window_plan(fleet, mode, given.cap_s, resource.drain_s)
+        left = await left_up(self.look, fleet, mode)
+        plan = window_plan(fleet, mode, given.cap_s, resource.drain_s, left)
+        await not_led_to(self.look, fleet, plan, left)
         look = await self.promotion.look_at(plan, resource)
         request = Request(body=asked, id=request_id, resource=resource, who=who, by=by, window=given)
         made, told = await self.reserving.take(request, look, self.schedule.told)
@@ -152,20 +159,27 @@ class Windows:
 
     async def windows(self, query: WindowsQuery) -> LeaseList:
         """The windows that there are, oldest first; with `ended` those that are over, newest first."""
-        return await self.store.read(lambda tx: self._windows(tx, query))
+        found, told = await self.store.read(lambda tx: self._windows(tx, query))
+        looks = await asyncio.gather(*map(self._look.wrong, found))
+        return replace(told, leases=tuple(map(_with, told.leases, looks)))
 
-    def _windows(self, tx: Tx, query: WindowsQuery) -> LeaseList:
+    def _windows(self, tx: Tx, query: WindowsQuery) -> tuple[Sequence[Lease], LeaseList]:
         scene = self.schedule.scene(tx)
         found = [it for it in scene.live if it.mode]
         if query.ended:
             found += [it for it in tx.ended(after=0, limit=1000) if it.mode][:ENDED_SHOWN]
         views = tuple(lease_view(it, scene, journal=tx.journal(it.id)) for it in found)
-        return LeaseList(at=rfc3339(scene.now.at), leases=views, next=None)
+        return found, LeaseList(at=rfc3339(scene.now.at), leases=views, next=None)
 
     async def status(self, id_: str) -> OneLease:
         """One window, with its steps. Refuses `lease_not_found`."""
-        await self.store.read(lambda tx: window(tx, id_))
-        return await self.schedule.lease(id_)
+        found = await self.store.read(lambda tx: window(tx, id_))
+        told, wrong = await self.schedule.lease(id_), await self._look.wrong(found)
+        return replace(told, lease=_with(told.lease, wrong))
+
+    @property
+    def _look(self) -> WindowLook:
+        return WindowLook(config=self.config, look=self.look)
 
     async def report(self, id_: str) -> WindowReport:
         """How it ended, and what came back: each engine, up, verified, its memory and seconds (WIN-4)."""
@@ -229,6 +243,10 @@ def window(tx: Tx, id_: str) -> Lease:
 def _with_steps(tx: Tx, id_: str) -> tuple[Lease, tuple[StepView, ...]]:
     lease = window(tx, id_)
     return lease, steps_of(lease, tx.journal(lease.id))
+
+
+def _with(view: LeaseView, wrong: tuple[str, ...]) -> LeaseView:
+    return view if view.window is None else replace(view, window=replace(view.window, wrong=wrong))
 
 
 def _shown(it: Back) -> BackView:

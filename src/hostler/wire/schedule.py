@@ -156,7 +156,8 @@ class StuckView:
 class WindowPart:
     """What a lease of kind `window` has besides (MODE-3). `closing`: it takes no new requests any more.
 
-    `cap_at` is its hard end, `hold_until` until when the hold record of each host stands.
+    `cap_at` is its hard end, `hold_until` until when the hold record of each host stands. `wrong`: what is
+    seen now that should be otherwise, a sentence each: its engines that are down, holds that are not its own.
     """
 
     mode: str
@@ -166,6 +167,7 @@ class WindowPart:
     closing: bool
     strikes: tuple[str, ...]
     hold_until: Mapping[str, str]
+    wrong: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -102,6 +102,14 @@ def row_from(raw: object) -> Row:
     return row
 
 
+def sound_from(raw: object) -> Row:
+    """As `row_from`, of a row that is to be kept: its flag is one (SYNC-2). Raises ValueError."""
+    row = row_from(raw)
+    if not isinstance(row.local_only, bool):
+        raise ValueError(f"{_name(raw)}: its local_only is neither true nor false")  # noqa: TRY004 - one error for all defects
+    return row
+
+
 def _name(raw: object) -> str:
     """What a broken row is called."""
     id_ = raw.get("id") if isinstance(raw, Mapping) else None

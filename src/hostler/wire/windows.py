@@ -73,7 +73,8 @@ class ModeView:
 class ModesNow:
     """Every mode. `present` is the one that the fleet is in, None when it is in none; `nearest` the nearest.
 
-    `window` is the lease of the window that is open, None when none is.
+    `window` is the lease of the window that is open, None when none is. `strays`: what is up outside the
+    standing mode and cannot have come by itself, a sentence each, with the command that ends it.
     """
 
     at: str
@@ -81,6 +82,7 @@ class ModesNow:
     nearest: str | None
     window: str | None
     modes: tuple[ModeView, ...]
+    strays: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

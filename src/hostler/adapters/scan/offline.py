@@ -15,7 +15,15 @@ from hostler.adapters.scan.registry import keys_of, places_of, registry, rows_fi
 from hostler.adapters.scan.row_file import Taken, add_row
 from hostler.adapters.scan.walk import scan
 from hostler.adapters.state_files import DirectoryStateFiles
-from hostler.domain.errors import EngineNotFound, InvalidRequest, LimitReached, NoConfig, NotFound
+from hostler.domain.errors import (
+    EngineNotFound,
+    InvalidRequest,
+    LimitReached,
+    NoConfig,
+    NodeUnreachable,
+    NotFound,
+    Refusal,
+)
 from hostler.domain.fleet import Engine, Fleet, frozen
 from hostler.domain.memory import Sizes, effective_need
 from hostler.domain.port_memory import together
@@ -37,7 +45,7 @@ from hostler.services.ports import (
     report,
     room_of,
 )
-from hostler.services.ports_live import Listeners
+from hostler.services.ports_live import FarListeners, Listeners, Listening
 
 TRIES = 20
 """How often a port is proposed anew when others write a row for it first."""
@@ -47,10 +55,11 @@ PORTS = "ports"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfflinePorts:
-    """The need `PortsParts`."""
+    """The need `PortsParts`. `far` None: nobody is asked about other hosts."""
 
     config: OfflineConfig
     listeners: Listeners
+    far: FarListeners | None = None
 
     def check(
         self, dirs: Sequence[str], *, host: str | None, env: Mapping[str, str], config: str | None
@@ -115,14 +124,23 @@ class OfflinePorts:
         self, fleet: Fleet, wish: Wish, *, ours: bool
     ) -> tuple[list[tuple[str, int]], tuple[str, ...]]:
         """What listens where the port is wanted, and a sentence where that could not be asked."""
-        if wish.host != fleet.here or not ours:
-            where = f"this machine is {fleet.here}" if ours else "this machine is no host of the config"
-            return [], (f"The listeners of {wish.host} were not looked at: {where}.",)
         try:
-            found = self.listeners.listening()
+            found = self._looked(fleet, wish, ours=ours)
+        except Refusal as refusal:
+            where = f"this machine is {fleet.here}" if ours else "this machine is no host of the config"
+            why = f"{where}, and its daemon cannot tell: {str(refusal).removesuffix('.')}"
+            return [], (f"The listeners of {wish.host} were not looked at: {why}.",)
         except OSError as error:
             return [], (f"The listeners could not be looked at: {error.strerror}.",)
         return [(it.address, it.port) for it in found if it.protocol == wish.protocol], ()
+
+    def _looked(self, fleet: Fleet, wish: Wish, *, ours: bool) -> Sequence[Listening]:
+        """Every listener of that host; of another one as its daemon tells ours. Refuses as that does."""
+        if wish.host == fleet.here and ours:
+            return self.listeners.listening()
+        if self.far is None:
+            raise NodeUnreachable(host=wish.host, why="nobody is asked")
+        return self.far.listening_on(wish.host)
 
     def allocate(self, wish: Wish, *, config: str | None) -> Allocation:
         for _ in range(TRIES):

@@ -164,10 +164,15 @@ class NotHead(Refusal):
     kind = Kind.CONFLICT
     code = "not_head"
     message = "The schedule is owned by {head}, not by {here}."
-    hint = "Set HOSTLER_HEAD_URL to {head}, with its key in HOSTLER_HEAD_API_KEY."
+    hint = "Set HOSTLER_HEAD_URL to {url}, with its key in HOSTLER_HEAD_API_KEY."
 
     head: str
     here: str
+    url: str = ""
+
+    def __post_init__(self) -> None:
+        """Where the config says no URL, its owner does."""
+        self.url = self.url or f"the URL of {self.head}"
 
 
 @dataclass(eq=False, kw_only=True)

@@ -32,7 +32,7 @@ def status(*, json: AsJson = False, parts: Parts) -> int:
     """Show each window that this host knows, whether its deadman lives, and what it restored."""
     found = parts.windows()
     if json:
-        say_json({"windows": [_row(it) for it in found]})
+        say_json({"windows": [row(it) for it in found]})
         return 0
     for it in found:
         for line in lines(it):
@@ -42,7 +42,8 @@ def status(*, json: AsJson = False, parts: Parts) -> int:
     return 0
 
 
-def _row(it: DeadmanState) -> Mapping[str, object]:
+def row(it: DeadmanState) -> Mapping[str, object]:
+    """One window, for programs."""
     return {
         "window": it.window,
         "mode": it.mode,

@@ -252,10 +252,17 @@ def _notes(it: EngineStatus, now: str) -> list[str]:
     return [*notes, *_kinds(it)]
 
 
+def _whole(it: EngineStatus) -> str:
+    """Where the whole is to be seen, when that is another host."""
+    if it.of_host in (None, it.host):
+        return ""
+    return f", an engine of {it.of_host}: `hostler engines` there shows it"
+
+
 def _kinds(it: EngineStatus) -> Iterator[str]:
     """What the config says of it that a person should know."""
     if it.of is not None:
-        yield f"member of {it.of}"
+        yield f"member of {it.of}{_whole(it)}"
     if it.resident:
         yield "resident"
     if it.serving_class != ServingClass.RESIDENT:

@@ -120,7 +120,7 @@ def rows(leases: Iterable[LeaseView], now: str) -> list[tuple[str, ...]]:
 def _ends(it: LeaseView, now: str) -> str:
     if it.state in ("queued", "scheduled"):
         return when(it.start_at or it.earliest_at, now)
-    return when(it.expires_at, now) if it.expires_at is not None else "no end"
+    return when(it.expires_at, now) if it.expires_at is not None else "without an end"
 
 
 def _note(it: LeaseView, now: str) -> str:

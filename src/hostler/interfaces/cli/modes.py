@@ -5,7 +5,7 @@ Decides words only; what differs and which steps there are is the head's answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Final
 
 from cyclopts import App, Parameter
@@ -38,6 +38,8 @@ def mode(*, json: AsJson = False) -> int:
         return 0
     now = answer(raw, ModesNow)
     say(standing(now))
+    for stray in now.strays:
+        say(f"  {shorten(stray, 200)}")
     if now.modes:
         say()
         say_table(COLUMNS, [_row(it) for it in now.modes], empty="", spare=SPARE)
@@ -88,16 +90,22 @@ def _row(it: ModeView) -> tuple[str, ...]:
     return it.name, it.serving_class, cap, engines, _differs(it)
 
 
+def _back(names: Sequence[str], within_s: float) -> str:
+    """`bots comes back within 15 min`; of several that all of them do."""
+    come = "comes" if len(names) == 1 else "come"
+    return f"{', '.join(map(shorten, names))} {come} back within {format_duration(within_s)}"
+
+
 def lines(it: ModePlan) -> Iterator[str]:
     """A plan for people: the sums, the steps, the times, what is in the way."""
     yield f"{shorten(it.mode)}: leases {shorten(it.resource)} ({', '.join(map(shorten, it.covers))})"
     for host in it.hosts:
         yield f"  {shorten(host.host)}: {shorten(host.text, 200)}"
-        back = ", ".join(map(shorten, host.back)) or "nothing"
-        yield (
-            f"  {shorten(host.host)}: {back} comes back within {format_duration(host.restore_s)}, so its hold"
-            f" outlives the cap by {format_duration(host.hold_after_s)}"
+        after = f"its hold outlives the cap by {format_duration(host.hold_after_s)}"
+        back = (
+            f"{_back(host.back, host.restore_s)}, so {after}" if host.back else f"nothing comes back; {after}"
         )
+        yield f"  {shorten(host.host)}: {back}"
     for step in it.steps:
         yield f"{step.n:>3}  {shorten(step.host)}  {shorten(step.text, 200)}"
     yield (

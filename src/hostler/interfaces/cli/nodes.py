@@ -8,7 +8,14 @@ from typing import Final
 from hostler.domain.values import format_duration, shorten
 from hostler.interfaces.cli.daemon import answer, to_head
 from hostler.interfaces.cli.options import AsJson
-from hostler.interfaces.cli.output import say, say_json
+from hostler.interfaces.cli.output import (
+    clock_since,
+    clock_until,
+    parse_moment,
+    say,
+    say_json,
+    with_local_times,
+)
 from hostler.interfaces.cli.tables import say_table
 from hostler.wire.nodes import KeptView, NodeList, NodeView
 
@@ -27,37 +34,39 @@ def nodes(*, json: AsJson = False) -> int:
     if json:
         say_json(raw)
         return 0
-    found = answer(raw, NodeList).nodes
-    say_table(COLUMNS, rows(found), empty="There are no nodes.", spare=SPARE)
-    for node in found:
+    shown = answer(raw, NodeList)
+    say_table(COLUMNS, rows(shown.nodes, shown.at), empty="There are no nodes.", spare=SPARE)
+    for node in shown.nodes:
         for lease in node.leases:
-            say(f"{shorten(node.host)}: {_kept(lease)}")
+            say(f"{shorten(node.host)}: {_kept(lease, shown.at)}")
     return 0
 
 
-def rows(found: Sequence[NodeView]) -> list[tuple[str, ...]]:
+def rows(found: Sequence[NodeView], now: str) -> list[tuple[str, ...]]:
     """One row per node under `COLUMNS`."""
     return [
         (
             f"{it.host}{' (head)' if it.head else ''}{' (here)' if it.here else ''}",
-            _state(it),
+            _state(it, now),
             "-" if it.api is None else str(it.api),
             it.version or "-",
             _clock(it),
-            "-" if it.hold is None else f"{it.hold} until {it.hold_until or 'it is removed'}",
+            "-"
+            if it.hold is None
+            else f"{it.hold} {clock_until(it.hold_until, now) or 'until it is removed'}",
             str(len(it.leases)),
-            it.why or "-",
+            with_local_times(it.why, parse_moment(now)) or "-",
         )
         for it in found
     ]
 
 
-def _state(node: NodeView) -> str:
+def _state(node: NodeView, now: str) -> str:
     if node.up is None:
         return "unknown"
     if node.up:
         return "up"
-    return f"away since {node.since}" if node.since else "away"
+    return f"away {clock_since(node.since, now)}".rstrip()
 
 
 def _clock(node: NodeView) -> str:
@@ -68,6 +77,6 @@ def _clock(node: NodeView) -> str:
     return f"{format_duration(abs(node.skew_s))} {'ahead' if node.skew_s > 0 else 'behind'}"
 
 
-def _kept(lease: KeptView) -> str:
+def _kept(lease: KeptView, now: str) -> str:
     who = f"{shorten(lease.lease)} ({shorten(lease.resource)}, {shorten(lease.holder)})"
-    return f"{who} {shorten(lease.then, 300)}"
+    return f"{who} {with_local_times(shorten(lease.then, 300), parse_moment(now))}"

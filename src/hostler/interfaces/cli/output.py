@@ -66,6 +66,11 @@ def clock_until(moment: str | None, now: str) -> str:
     return "" if moment is None else f"until {_local(parse_moment(moment), parse_moment(now))}"
 
 
+def clock_since(moment: str | None, now: str) -> str:
+    """`since 21:15 (42 min ago)`, or nothing of a time that nobody knows."""
+    return "" if moment is None else f"since {_local(parse_moment(moment), parse_moment(now))}"
+
+
 def hold_line(hold: HoldStatus, now: str) -> str:
     """`free`, or by whom, until when and what for, on one line (BG-22)."""
     if not hold.held:

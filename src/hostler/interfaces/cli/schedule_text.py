@@ -15,7 +15,7 @@ from hostler.interfaces.cli.fence import lines as fence_lines
 from hostler.interfaces.cli.output import clock_until, when
 from hostler.wire.schedule import LeaseView, ResourceView
 
-COLUMNS: Final = ("RESOURCE", "STATE", "HOLDER", "LEASE", "LEFT", "WAITING", "TITLE")
+COLUMNS: Final = ("RESOURCE", "STATE", "HOLDER", "LEASE", "ENDS", "WAITING", "TITLE")
 SPARE: Final = ("TITLE", "LEASE")
 
 
@@ -36,7 +36,7 @@ def resource_rows(resources: Sequence[ResourceView], now: str) -> list[tuple[str
             it.state,
             it.holder or "-",
             it.lease or "-",
-            _left(it, now),
+            _ends(it, now),
             f"{len(it.waiting)}" if it.waiting else "-",
             it.title,
         )
@@ -44,10 +44,10 @@ def resource_rows(resources: Sequence[ResourceView], now: str) -> list[tuple[str
     ]
 
 
-def _left(it: ResourceView, now: str) -> str:
+def _ends(it: ResourceView, now: str) -> str:
     if it.lease is None:
         return "-"
-    return when(it.until, now) if it.until is not None else "no end"
+    return when(it.until, now) if it.until is not None else "without an end"
 
 
 def panels(it: Schedule) -> Iterator[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from time import sleep
 from typing import Annotated, Final
 
@@ -17,10 +17,10 @@ from hostler.client import Client
 from hostler.client.saved import SavedLease
 from hostler.client.trust import ending
 from hostler.client.wishes import WINDOWS
-from hostler.domain.errors import InvalidRequest, LeaseNotFound, NoWindow
+from hostler.domain.errors import InvalidRequest, LeaseNotFound, NoWindow, Refusal
 from hostler.domain.lease import State
 from hostler.domain.values import format_duration, format_size, shorten
-from hostler.interfaces.cli import lease_text
+from hostler.interfaces.cli import deadman, lease_text
 from hostler.interfaces.cli.daemon import answer, at, person, to_head
 from hostler.interfaces.cli.failure import fail, usage
 from hostler.interfaces.cli.options import AsJson, Duration
@@ -30,6 +30,8 @@ from hostler.interfaces.cli.reserve import printing
 from hostler.interfaces.cli.run.child import check
 from hostler.interfaces.cli.run.command import HELP, Running
 from hostler.interfaces.cli.waiting import Holder, holder, taking
+from hostler.services.deadman_needs import DeadmanState
+from hostler.services.deadman_offline import OfflineDeadmen
 from hostler.wire.schedule import LeaseList, LeaseView, OneLease
 from hostler.wire.values import to_json
 from hostler.wire.windows import BackView, WindowReport
@@ -54,6 +56,8 @@ Force = Annotated[
 ]
 ReasonText = Annotated[str, Parameter(show_default=False, help="What for; shown to whom it keeps waiting.")]
 Because = Annotated[str, Parameter(show_default=False, help="Why, of a window that is not yours.")]
+
+Parts = Annotated[OfflineDeadmen, Parameter(parse=False)]
 
 app = App(
     name="window",
@@ -157,26 +161,53 @@ def run(
 
 
 @app.command(help_epilogue="Example: hostler window status --json")
-def status(window: WindowName = None, /, *, json: AsJson = False) -> int:
-    """Show the windows that are open or being put back, with their deadlines and steps."""
-    with to_head() as client:
-        if window is None:
-            raw = client.get(WINDOWS)
-            shown = answer(raw, LeaseList)
-            found, now = shown.leases, shown.at
-        else:
-            raw = client.get(at(WINDOWS, _named(client, window).id))
-            one = answer(raw, OneLease)
-            found, now = (one.lease,), one.at
+def status(window: WindowName = None, /, *, json: AsJson = False, parts: Parts) -> int:
+    """Show the windows that are open or being put back, with their deadlines and steps.
+
+    What this host knows of a window that the schedule does not is shown as well: its deadman ends it.
+    """
+    here = [it for it in parts.windows() if not it.over]
+    try:
+        with to_head() as client:
+            raw, found, now = _windows(client, window)
+    except Refusal:
+        if not json:
+            _unlisted(here, window)
+        raise
+    known = {it.id for it in found}
+    beyond = [it for it in here if it.window not in known]
     if json:
-        say_json(raw)
+        more = {"unlisted": [deadman.row(it) for it in beyond]} if window is None else {}
+        say_json({**raw, **more})
         return 0
     for it in found:
         for text in lines(it, now):
             say(text)
-    if not found:
+    if window is None:
+        _unlisted(beyond, None)
+    if not found and not beyond:
         say("no window is open")
     return 0
+
+
+def _windows(client: Client, window: str | None) -> tuple[Mapping[str, object], tuple[LeaseView, ...], str]:
+    """The windows that the schedule knows, or the one that is named, and the time of the answer."""
+    if window is None:
+        raw = answer(client.get(WINDOWS), dict[str, object])
+        shown = answer(raw, LeaseList)
+        return raw, shown.leases, shown.at
+    raw = answer(client.get(at(WINDOWS, _named(client, window).id)), dict[str, object])
+    one = answer(raw, OneLease)
+    return raw, (one.lease,), one.at
+
+
+def _unlisted(here: Sequence[DeadmanState], name: str | None) -> None:
+    """What `windows/` on this host says of windows that the schedule does not tell of."""
+    for it in here:
+        if name is None or it.window.startswith(name) or it.mode == name:
+            say("the schedule does not tell of this window, which this host knows:")
+            for text in deadman.lines(it):
+                say(f"  {text}")
 
 
 @app.command(help_epilogue="Example: hostler window close")
@@ -292,6 +323,8 @@ def lines(it: LeaseView, now: str) -> Iterator[str]:
             yield f"  the hold of {shorten(host)} lapses {when(end, now)}"
         for number, strike in enumerate(part.strikes, start=1):
             yield f"  strike {number}: {shorten(strike, 200)}"
+    for wrong in part.wrong if part is not None else ():
+        yield f"  WRONG: {shorten(wrong, 300)}"
     for text in lease_text.plan(it):
         yield f"  {text}"
 
