@@ -106,7 +106,7 @@ async def test_the_command_tells_what_it_took_up(fake: House) -> None:
     said = await fake.told("reload")
     assert "node.shutdown_s" in said
     assert "restart the daemon" in said
-    # The file is followed as well, so the command may find that this was taken up already, but for the restart.
+    # The file is followed as well: the command may find all of it taken up but what needs a restart.
     taken = [str(it["message"]) for it in await events(fake, "config_reloaded")]
     assert len([it for it in taken if "added engine new" in it]) == 1
     assert [change["what"] for change in json.loads(await fake.told("reload", "--json"))["changes"]] == [
