@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from hostler.adapters.store.remembered import REMEMBERED, Remembered
 from hostler.adapters.store.sqlite import SqliteStore
 from hostler.adapters.store.sqlite_file import SQL
-from hostler.adapters.store.sqlite_tx import REMEMBERED, Remembered
 from hostler.domain.errors import ScheduleUnavailable, StoreFull
 from hostler.domain.lease import State
 from hostler.services.schedule_needs import Tx

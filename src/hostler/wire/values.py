@@ -172,7 +172,17 @@ def event_from_json(found: Mapping[str, Any]) -> Event:
 
 def event_to_text(event: Event) -> str:
     """An event as one line of JSON. Raises TypeError or ValueError for facts that have no JSON form."""
-    return dump(event_to_json(event)).decode()
+    return event_and_text(event)[1]
+
+
+def event_and_text(event: Event) -> tuple[Event, str]:
+    """An event as one line of JSON, and before it the event that this line is read as. Raises the same."""
+    told = event_to_json(event)
+    try:
+        return event_from_json(told), msgspec.json.encode(told).decode()
+    except UnicodeEncodeError:
+        text = msgspec.json.encode(_whole_characters(told)).decode()
+        return event_from_text(text), text
 
 
 def event_from_text(text: str) -> Event:

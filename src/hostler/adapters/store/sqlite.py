@@ -22,15 +22,16 @@ from typing import Final, Generic, TypeVar
 from hostler.adapters.store import care
 from hostler.adapters.store.counters import Clean, unchanged
 from hostler.adapters.store.cursors import seq_of
+from hostler.adapters.store.remembered import Memory
 from hostler.adapters.store.sql import Migration, migrations
 from hostler.adapters.store.sqlite_file import BUSY_S, SQL, StoreFile, Unusable, is_broken, transaction
-from hostler.adapters.store.sqlite_tx import Memory, SqliteTx, counters_of
+from hostler.adapters.store.sqlite_tx import SqliteTx, counters_of
 from hostler.domain.errors import ScheduleUnavailable, StoreFull
 from hostler.domain.events import Event, Recorded
 from hostler.domain.values import rfc3339
 from hostler.services.needs import Ids
 from hostler.services.schedule_needs import Tx
-from hostler.wire.values import event_from_text, event_to_text
+from hostler.wire.values import event_and_text, event_from_text
 
 _T = TypeVar("_T")
 CALLS_AT_ONCE: Final = 256
@@ -107,12 +108,12 @@ class SqliteStore:
 
     async def record(self, events: Sequence[Event]) -> Sequence[Recorded]:
         # In the caller's thread: an event without a text form fails its own call and no other.
-        texts = [event_to_text(event) for event in events]
+        texts = [event_and_text(event) for event in events]
 
         def work(tx: SqliteTx) -> Sequence[Recorded]:
             start = len(tx.rows)
-            for text in texts:
-                tx.append(text)
+            for event, text in texts:
+                tx.append(event, text)
             return tuple(tx.rows[start:])
 
         return await self._call(work, writes=True)
@@ -216,7 +217,7 @@ class SqliteStore:
                 if tx.counters != before:
                     tx.save()
         except BaseException as error:  # noqa: BLE001 - it is raised where the calls are awaited
-            self._memory.live.forget()
+            self._memory.known.forget()
             for call in calls:
                 call.fail(error)
             return
@@ -226,17 +227,17 @@ class SqliteStore:
 
     def _one(self, tx: SqliteTx, call: _Call[object]) -> _Outcome:
         """One work in its savepoint: when it raises, it undoes itself and no other."""
-        connection, counters, written = tx.connection, tx.counters, len(tx.rows)
+        connection, counters, recorded = tx.connection, tx.counters, len(tx.rows)
         connection.execute("SAVEPOINT work")
+        tx.changed = False
         try:
             outcome = _Outcome(call=call, result=call.run(tx))
+            tx.flush()
         except BaseException as error:
             if not connection.in_transaction or is_broken(error):
                 raise  # The whole transaction is undone with it, or is to be: no work of it stands.
             connection.execute("ROLLBACK TO work")
-            tx.counters = counters
-            del tx.rows[written:]
-            self._memory.live.forget()
+            tx.undone(counters, recorded)
             outcome = _Outcome(call=call, error=self._file.refusal(error))
         connection.execute("RELEASE work")
         return outcome
@@ -257,13 +258,15 @@ class SqliteStore:
             call.done.set_result(result)
 
     def _tx(self, connection: sqlite3.Connection, *, writing: bool) -> SqliteTx:
-        return SqliteTx(
+        tx = SqliteTx(
             connection=connection,
             counters=counters_of(connection),
             writing=writing,
             memory=self._memory,
             clean=self._clean,
         )
+        self._memory.known.look(connection)
+        return tx
 
     def _told(self, rows: Sequence[Recorded]) -> None:
         """Before any caller goes on: who looks at what was heard after a write finds the write's events."""

@@ -28,9 +28,6 @@ SELECT body FROM leases WHERE request = :request AND request <> '';
 -- name: live
 SELECT body FROM leases WHERE ended IS NULL ORDER BY number;
 
--- name: holder
-SELECT body FROM claims JOIN leases ON leases.id = claims.lease WHERE claims.resource = :resource;
-
 -- name: ended
 SELECT body FROM leases WHERE ended IS NOT NULL AND number < :after ORDER BY number DESC LIMIT :limit;
 
