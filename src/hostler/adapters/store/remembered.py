@@ -1,10 +1,11 @@
-"""What a store's thread remembers between transactions: values by the texts of their rows, and what is known.
+"""What a store's thread remembers between transactions: values with their rows' texts, and what is known.
 
-Decides the bound. A row's text is the whole value, so that a text never stands for another value.
+Decides the bound, and that a value counts for as long as the row has the text that it was read from.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
@@ -16,25 +17,30 @@ from hostler.wire.records import job_from_text, lease_from_text
 
 T = TypeVar("T")
 REMEMBERED: Final = 12_000
-"""Values kept in memory of each kind: more than may be live at once, at about 3 KiB each."""
+"""Values kept in memory of each kind: more than are often live at once, at about 3 KiB each."""
 
 
 @dataclass(eq=False, slots=True)
 class Remembered(Generic[T]):
-    """Values by their texts: a row's text is the whole value, so what was read once is not read again."""
+    """The last text of each row by its id, with the value that `make` gives of that text.
+
+    A row's text is the whole value: as long as it is the same, it is not read again. Of more than
+    `REMEMBERED` those go first that were longest not read or written anew.
+    """
 
     make: Callable[[str], T]
-    by_text: dict[str, T] = field(default_factory=dict)
+    by_id: OrderedDict[str, tuple[str, T]] = field(default_factory=OrderedDict)
 
-    def __call__(self, text: str) -> T:
-        found = self.by_text.get(text)
-        return self.keep(text, self.make(text)) if found is None else found
+    def __call__(self, id_: str, text: str) -> T:
+        known = self.by_id.get(id_)
+        return known[1] if known is not None and known[0] == text else self.keep(id_, text, self.make(text))
 
-    def keep(self, text: str, value: T) -> T:
+    def keep(self, id_: str, text: str, value: T) -> T:
         """The value that `make` gives of that text."""
-        if len(self.by_text) >= REMEMBERED:
-            self.by_text.clear()
-        self.by_text[text] = value
+        self.by_id[id_] = (text, value)
+        self.by_id.move_to_end(id_)
+        if len(self.by_id) > REMEMBERED:
+            self.by_id.popitem(last=False)
         return value
 
 

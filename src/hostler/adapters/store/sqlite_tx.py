@@ -177,7 +177,7 @@ class SqliteTx:
             raise ValueError(f"lease {lease.id} or its request is there already: {error}") from error
         if not done:
             raise ValueError(f"there is no lease {lease.id} with number {lease.number}")
-        self.memory.lease.keep(text, lease)
+        self.memory.lease.keep(lease.id, text, lease)
 
     def undone(self, counters: Counters, recorded: int) -> None:
         """The work that was under way is undone: nothing that it put is known, nor is it written."""
@@ -257,7 +257,7 @@ class SqliteTx:
         except sqlite3.IntegrityError as error:
             _check_twice(error)
             raise ValueError(f"the request of job {job.id} made another: {error}") from error
-        self.memory.job.keep(text, kept)
+        self.memory.job.keep(kept.id, text, kept)
 
     def add_points(self, id_: JobId, points: Sequence[Point]) -> None:
         last: dict[str, int] = {}
@@ -284,7 +284,11 @@ class SqliteTx:
     # -------------------------------------------------------- fence
 
     def fence(self) -> Fence | None:
-        return self.memory.known.fence(lambda: self._one(fence_from_text, "fence"))
+        return self.memory.known.fence(self._fence)
+
+    def _fence(self) -> Fence | None:
+        rows = self._rows("fence")
+        return _read(fence_from_text, rows[0][0]) if rows else None
 
     def put_fence(self, fence: Fence | None) -> None:
         text = None if fence is None else fence_to_text(fence)
@@ -365,13 +369,14 @@ class SqliteTx:
         self.flush()
         return self.connection.execute(SQL[statement], parameters).fetchall()
 
-    def _one(self, make: Callable[[str], T], statement: str, **parameters: object) -> T | None:
+    def _one(self, make: Callable[[str, str], T], statement: str, **parameters: object) -> T | None:
+        """The value of one row with an id and a text."""
         self.flush()
         row = self.connection.execute(SQL[statement], parameters).fetchone()
-        return None if row is None else _read(make, row[0])
+        return None if row is None else _read(make, *row)
 
-    def _all(self, make: Callable[[str], T], statement: str, **parameters: object) -> Sequence[T]:
-        return tuple(_read(make, row[0]) for row in self._rows(statement, **parameters))
+    def _all(self, make: Callable[[str, str], T], statement: str, **parameters: object) -> Sequence[T]:
+        return tuple(_read(make, *row) for row in self._rows(statement, **parameters))
 
 
 def counters_of(connection: sqlite3.Connection) -> Counters:
@@ -386,8 +391,8 @@ def _check_twice(error: sqlite3.IntegrityError) -> None:
         raise error
 
 
-def _read(make: Callable[[str], T], text: str) -> T:
+def _read(make: Callable[..., T], *texts: str) -> T:
     try:
-        return make(text)
+        return make(*texts)
     except ValueError as error:
         raise Unusable(f"a row of it is damaged: {error}") from error
