@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from hostler.adapters.store.remembered import REMEMBERED, Remembered
 from hostler.adapters.store.sqlite import SqliteStore
 from hostler.adapters.store.sqlite_file import SQL
-from hostler.adapters.store.sqlite_tx import REMEMBERED, Remembered
 from hostler.domain.errors import ScheduleUnavailable, StoreFull
 from hostler.domain.lease import State
 from hostler.services.schedule_needs import Tx
@@ -236,7 +236,7 @@ async def test_no_statement_looks_at_every_row(path: Path, store: SqliteStore, n
 
 
 async def test_what_was_read_is_remembered_within_a_bound() -> None:
-    """PERF-9: values are read from their texts once while they fit, and memory has a bound."""
+    """PERF-9: a row is read once while its text is the same; memory has a bound, the oldest goes first."""
     made: list[str] = []
 
     def make(text: str) -> str:
@@ -244,11 +244,13 @@ async def test_what_was_read_is_remembered_within_a_bound() -> None:
         return text
 
     known = Remembered(make)
-    assert [known("a"), known("b"), known("a")] == ["a", "b", "a"]
-    assert made == ["a", "b"]
-    for n in range(2 * REMEMBERED):
-        known(str(n))
-    assert len(known.by_text) <= REMEMBERED
+    assert [known("1", "a"), known("2", "b"), known("1", "a"), known("1", "c")] == ["a", "b", "a", "c"]
+    assert made == ["a", "b", "c"]
+    for n in range(3, REMEMBERED + 2):
+        known(str(n), "")
+    assert len(known.by_id) == REMEMBERED
+    assert (known("1", "c"), known("2", "b")) == ("c", "b")
+    assert [text for text in made if text] == ["a", "b", "c", "b"]
 
 
 async def test_a_row_that_another_process_changed_is_read_anew(path: Path) -> None:

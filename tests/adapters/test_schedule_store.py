@@ -80,6 +80,9 @@ async def test_whatever_a_work_raises_the_store_goes_on(store: Both) -> None:
         for call in (store.write, store.read):
             with pytest.raises(type(error)):
                 await call(_raiser(error))
+    for call in (store.write, store.read):
+        with pytest.raises(RuntimeError, match="StopIteration"):  # As every coroutine tells it.
+            await call(_raiser(StopIteration()))
     assert await store.write(lambda tx: tx.record(event(1))) == 1
 
 

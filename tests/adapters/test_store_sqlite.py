@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from hostler.adapters.store.sql import Migration, migrations
 from hostler.adapters.store.sqlite import SqliteStore
 from hostler.adapters.store.sqlite_file import SQL
 from hostler.domain.errors import CursorReset, ScheduleUnavailable
+from hostler.domain.events import Recorded
 from hostler.domain.lease import State
 from hostler.domain.step import FenceNumber
 from tests.adapters.schedule_rows import lease
@@ -249,6 +250,23 @@ async def test_a_store_of_the_first_version_is_brought_up_to_date(path: Path) ->
     assert raw(kept_copy, "PRAGMA user_version") == [(1,)]
     assert raw(kept_copy, "SELECT epoch, seq, pruned FROM meta") == [(epoch, 10, 3)]
     assert raw(kept_copy, "SELECT name FROM sqlite_master ORDER BY 1") == [("events",), ("meta",)]
+
+
+async def test_a_listener_that_fails_holds_nobody_up(tmp_path: Path) -> None:
+    """REL-1: whatever one who listens does with the events, who wrote them is answered."""
+    store = SqliteStore(tmp_path / "schedule.db", CountingIds())
+    told: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, found: told.append(found["exception"]))
+    failing = KeyError("a bug")
+
+    def hear(rows: Sequence[Recorded]) -> None:
+        raise failing
+
+    store.listen(hear)
+    async with asyncio.timeout(30):
+        assert await store.write(lambda tx: tx.record(event(1))) == 1
+    assert told == [failing]
+    await store.close()
 
 
 def test_every_statement_is_used() -> None:

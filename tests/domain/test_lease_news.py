@@ -18,8 +18,9 @@ from hostler.domain.lease import (
     Waited,
     Warned,
 )
+from hostler.domain.lease_facts import picture
 from hostler.domain.lease_machine import EVENTS, decide, opened
-from hostler.domain.lease_news import LONGEST, TYPE_OF, picture
+from hostler.domain.lease_news import LONGEST, TYPE_OF
 from hostler.domain.step import CallWebhook
 from hostler.domain.values import Priority
 from hostler.wire.values import dump

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Self, cast
 
 import httpx2
-from starlette.applications import Starlette
 
 from hostler.adapters.nodes.lines import Lines
 from hostler.adapters.nodes.remote import RemoteNode
@@ -16,7 +15,7 @@ from hostler.adapters.store.memory import MemoryStore
 from hostler.domain.fleet import Fleet, Host, Node, Secret, frozen
 from hostler.domain.resource import Action, Resource
 from hostler.domain.values import HostName
-from hostler.interfaces.api.app import create_app
+from hostler.interfaces.api.app import ControlApp, create_app
 from hostler.services.definitions import Definitions
 from hostler.services.keys import keyring
 from hostler.services.node_door import NodeDoor
@@ -76,7 +75,7 @@ class FarHost:
     parts: Parts
     own: OwnRestore
     door: NodeDoor
-    app: Starlette
+    app: ControlApp
     cable: Cable
     remote: RemoteNode
     restores: MemoryRecords

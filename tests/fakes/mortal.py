@@ -177,16 +177,20 @@ def open_store(kind: str, folder: Path, ids: CountingIds) -> BothStores:
     work: Callable[..., None] = getattr(store, "_write")  # noqa: B009 - not its thread, but its very work
     look: Callable[..., None] = getattr(store, "_read")  # noqa: B009 - as above
 
+    def promise() -> asyncio.Future[object]:
+        loop = asyncio.get_running_loop()
+        setattr(store, "_loop", loop)  # noqa: B010 - as above
+        return loop.create_future()
+
     async def submit(call: object) -> object:
-        setattr(store, "_loop", asyncio.get_running_loop())  # noqa: B010 - as above
-        call.done.set_running_or_notify_cancel()  # type: ignore[attr-defined]  # the store's own call
-        if call.writes:  # type: ignore[attr-defined]  # as above
+        if call.writes:  # type: ignore[attr-defined]  # the store's own call
             work([call])
         else:
             look(call)
         await asyncio.sleep(0)  # What was committed is heard before its writer goes on.
         return call.done.result()  # type: ignore[attr-defined]  # as above
 
+    setattr(store, "_promise", promise)  # noqa: B010 - as above
     setattr(store, "_submit", submit)  # noqa: B010 - as above
     return store
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 import httpx2
-from starlette.applications import Starlette
 
 from hostler.adapters.store.memory import MemoryStore
 from hostler.domain.curation import Crossing, LinkSeen
@@ -22,7 +21,7 @@ from hostler.domain.fleet import (
 from hostler.domain.hold import HoldRecord, HoldState, HoldView
 from hostler.domain.memory import Pools, Reading
 from hostler.domain.values import requester
-from hostler.interfaces.api.app import create_app
+from hostler.interfaces.api.app import ControlApp, create_app
 from hostler.services.browser_guard import guard_for
 from hostler.services.control import Control
 from hostler.services.engines import Engines
@@ -113,7 +112,7 @@ class Room:
     """Everything a test may turn."""
 
     control: Control
-    app: Starlette
+    app: ControlApp
     driver: FakeDriver
     machine: Machine
     clock: ManualClock

@@ -83,9 +83,7 @@ def as_list(value: object) -> list[object]:
 
 
 def rows(shot: Mapping[str, object], name: str) -> Rows:
-    found = shot[name]
-    assert isinstance(found, list)
-    told = to_json(found)
+    told = to_json(shot[name])
     assert isinstance(told, list)
     return {row["id"]: dict(row) for row in told}
 

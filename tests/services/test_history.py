@@ -13,7 +13,7 @@ from hostler.domain.errors import ScheduleUnavailable
 from hostler.domain.events import Event
 from hostler.domain.fleet import frozen
 from hostler.services.event_queue import EventQueue
-from hostler.services.history import History
+from hostler.services.history import GATHER_S, History
 from tests.fakes.clock import START, ManualClock, inline_threads, settle
 from tests.fakes.ids import CountingIds
 
@@ -30,6 +30,7 @@ class Lines:
     trouble: OSError | None = None
     room: int = 0
     asked: list[object] = field(default_factory=list)
+    appended: int = 0
     go: threading.Event = field(default_factory=threading.Event)
     entered: threading.Event = field(default_factory=threading.Event)
 
@@ -41,6 +42,7 @@ class Lines:
 
     def append(self, lines: Sequence[Mapping[str, object]]) -> None:
         self.entered.set()
+        self.appended += 1
         assert self.go.wait(30)
         if self.trouble is not None:
             self.kept += lines[: self.room]
@@ -101,7 +103,7 @@ class Desk:
 
     async def write(self, *numbers: int) -> None:
         await self.store.record([event(number) for number in numbers])
-        await settle()
+        await self.clock.advance(GATHER_S)
 
 
 @pytest.fixture
@@ -135,6 +137,17 @@ async def test_every_event_becomes_a_line(desk: Desk) -> None:
         "facts": {"number": 4},
     }
     assert desk.history.failing is None
+
+
+async def test_what_comes_together_is_written_together(desk: Desk) -> None:
+    """HIST-1, PERF-8: after quiet a line comes at once; what follows within a moment is written in one go."""
+    for number in (1, 2, 3):
+        await desk.store.record([event(number)])
+        await settle()
+        assert desk.lines.told() == [1]
+    await desk.clock.advance(GATHER_S)
+    assert desk.lines.told() == [1, 2, 3]
+    assert desk.lines.appended == 2
 
 
 async def test_it_goes_on_from_the_last_line(desk: Desk) -> None:

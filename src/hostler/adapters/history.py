@@ -23,7 +23,7 @@ import msgspec
 
 from hostler.adapters.state_files import DIRECTORY_MODE, FILE_MODE, sync_directory
 from hostler.domain.values import rfc3339
-from hostler.wire.values import dump
+from hostler.wire.values import dump_plain
 
 MAX_BYTES: Final = 10 << 20
 KEPT: Final = 10
@@ -61,7 +61,7 @@ class HistoryFiles:
         size = self._current.stat().st_size if self._current.exists() else 0
         waiting: list[bytes] = []
         for line in lines:
-            text = dump(line) + b"\n"
+            text = dump_plain(line) + b"\n"
             if size and size + len(text) > self.max_bytes:
                 self._write(waiting)
                 self._rotate()

@@ -160,9 +160,11 @@ def decide(lease: Lease, event: LeaseEvent, now: Moment) -> Decision:
     a pair that `TRANSITIONS` does not have, for an ending that it does not name, and for the activation of a
     lease whose cancel was asked for (LEASE-16).
     """
-    after = replace(_changed(event, lease, now), state=_target(lease, event))
-    if after.state.ended:
-        after = replace(after, ended=now, place=None, offer=None)
+    after, state = _changed(event, lease, now), _target(lease, event)
+    if state.ended:
+        after = replace(after, state=state, ended=now, place=None, offer=None)
+    elif state is not lease.state:
+        after = replace(after, state=state)
     if after == lease:
         return Decision(lease=lease)
     return Decision(

@@ -1,14 +1,12 @@
-"""What the log says of a lease: the events of one decision, and the facts that they carry (FEED-3).
+"""What the log says of a lease: the events of one decision (FEED-3).
 
-Decides types, sentences, facts and notices. Facts are absolute, so that a reader who writes them over what it
-had keeps the same picture as a fresh snapshot gives. Never carries a secret: no hash of one, no plan (its
-URLs may hold one). Decides no state.
+Decides types, sentences and notices. The facts that they carry are `lease_facts`': they are absolute, so that
+a reader who writes them over what it had keeps the same picture as a fresh snapshot gives. Decides no state.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Final
 
 from hostler.domain.events import Event
@@ -36,8 +34,8 @@ from hostler.domain.lease import (
     Waited,
     Warned,
 )
-from hostler.domain.lease_due import limited
-from hostler.domain.moment import Moment, left, shown
+from hostler.domain.lease_facts import at, changes, picture
+from hostler.domain.moment import Moment, left
 from hostler.domain.values import Priority, format_duration, rfc3339, shorten
 
 TYPE_OF: Final[Mapping[type[LeaseEvent], str]] = {
@@ -68,55 +66,6 @@ LONGEST: Final = 400
 """Characters of a message."""
 
 
-def picture(lease: Lease, now: Moment) -> Mapping[str, object]:
-    """Everything public of a lease but its state and its steps, as JSON values: what the facts add up to.
-
-    Deadlines as `now` sees them, RFC 3339; durations in seconds.
-    """
-    fence, slot, failing = lease.fence, lease.slot, lease.failing
-    return {
-        "covers": list(lease.covers),
-        "holder": lease.holder,
-        "key": lease.key,
-        "reason": lease.reason,
-        "number": lease.number,
-        "priority": lease.priority,
-        "created_at": rfc3339(lease.created.at),
-        "ttl_s": lease.ttl_s,
-        "detached_s": lease.detached_s,
-        "epoch": None if fence is None else fence.epoch,
-        "generation": None if fence is None else fence.generation,
-        "start_at": None if slot is None else rfc3339(slot.start),
-        "end_at": None if slot is None else rfc3339(slot.end),
-        "place_at": _at(lease.place, now),
-        "offer_at": _at(lease.offer, now),
-        "activated_at": _at(lease.activated, now),
-        "expires_at": _at(lease.expires, now),
-        "hard_at": _at(lease.hard, now),
-        "limited_by": limited(lease, now),
-        "warned": list(lease.warned),
-        "reminded_at": _at(lease.reminded, now),
-        "cause": lease.cause,
-        "ending": None if lease.ending is None else lease.ending.value,
-        "cancelled": lease.cancelled,
-        "drift": list(lease.drift),
-        "stuck": None if failing is None else asdict(failing),
-        "ended_at": _at(lease.ended, now),
-        **(_window(lease, now) if lease.mode else {}),
-    }
-
-
-def _window(lease: Lease, now: Moment) -> Mapping[str, object]:
-    """What a lease of kind `window` has besides (MODE-3)."""
-    return {
-        "kind": "window",
-        "mode": lease.mode,
-        "stop_accepting_at": _at(lease.soft, now),
-        "closing": lease.closing,
-        "strikes": list(lease.strikes),
-    }
-
-
 def opening(lease: Lease, now: Moment, actor: str) -> Event:
     """The event of a new lease: all that is known of it."""
     slot = lease.slot
@@ -140,8 +89,6 @@ def news(before: Lease, after: Lease, event: LeaseEvent, now: Moment) -> tuple[E
 
     What drifted, and what an operator abandoned, is told by an event of its own before that.
     """
-    earlier = picture(before, now)
-    changed = {name: value for name, value in picture(after, now).items() if value != earlier[name]}
     priority, once = _notice(after, event, now)
     main = Event(
         type=TYPE_OF[type(event)],
@@ -151,7 +98,7 @@ def news(before: Lease, after: Lease, event: LeaseEvent, now: Moment) -> tuple[E
         before=before.state,
         after=after.state,
         message=shorten(_message(after, event, now), LONGEST),
-        facts=frozen(changed | _own_facts(event)),
+        facts=frozen(changes(before, after, now) | _own_facts(event)),
         priority=priority,
         once=once,
     )
@@ -200,9 +147,9 @@ def _notice(after: Lease, event: LeaseEvent, now: Moment) -> tuple[Priority | No
     """Whom an event concerns even when nobody looks: its priority, and what makes it one notice."""
     match event:
         case Offered():
-            return Priority.HIGH, f"offered {after.id} {_at(after.offer, now)}"
+            return Priority.HIGH, f"offered {after.id} {at(after.offer, now)}"
         case Warned():
-            return Priority.HIGH, f"expiring {after.id} {event.offset:g} {_at(after.expires, now)}"
+            return Priority.HIGH, f"expiring {after.id} {event.offset:g} {at(after.expires, now)}"
         case ClosingBegun() | Struck():
             return Priority.HIGH, f"{TYPE_OF[type(event)]} {after.id} {len(after.strikes)}"
         case Reminded():
@@ -279,7 +226,3 @@ def _who(lease: Lease) -> str:
 
 def _subject(lease: Lease) -> Mapping[str, str]:
     return frozen({"lease": str(lease.id), "resource": lease.resource})
-
-
-def _at(deadline: Moment | None, now: Moment) -> str | None:
-    return None if deadline is None else rfc3339(shown(deadline, now))

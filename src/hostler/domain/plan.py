@@ -84,6 +84,8 @@ def activation(fleet: Fleet, resource: Resource) -> tuple[Step, ...]:
     goes away first where it may lead to one that the lease stops.
     """
     actions = resource.actions
+    if not actions:
+        return ()
     early, late = route_steps(fleet, actions)
     stopped = [it for it in actions if it.verb in ("suspend", "stop")]
     return (

@@ -17,7 +17,7 @@ from hostler.domain.events import TYPES, Recorded
 from hostler.services.event_queue import EventQueue
 from hostler.services.needs import Clock
 from hostler.services.picture import Picture
-from hostler.wire.values import dump, recorded_to_json, to_json
+from hostler.wire.values import dump, dump_plain, recorded_to_json, to_json
 
 PAGE: Final = 500
 """Events in one answer: with 1 KiB each half a MiB."""
@@ -177,7 +177,7 @@ def check_types(types: Sequence[str]) -> None:
 
 
 def _told(row: Recorded) -> bytes:
-    data = dump(recorded_to_json(row))
+    data = dump_plain(recorded_to_json(row))
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (row.cursor.encode(), row.event.type.encode(), data)
 
 

@@ -25,6 +25,8 @@ from hostler.wire.values import recorded_to_json
 PAGE: Final = 500
 LOOK_S: Final = 60.0
 """How often the log is looked at when nothing was heard: another process may have written."""
+GATHER_S: Final = 0.1
+"""What comes so soon after a line was written is written together: the log has it meanwhile."""
 FIRST_RETRY_S: Final = 1.0
 LAST_RETRY_S: Final = 60.0
 GAP: Final = "history_gap"
@@ -78,6 +80,7 @@ class History:
     failing: str | None = None
     cursor: str | None = None
     _looked: bool = False
+    _wrote: float = -GATHER_S
     _one: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def run(self) -> None:
@@ -93,8 +96,8 @@ class History:
                 await self.clock.sleep(delay * (0.5 + self.ids.jitter() / 2))
                 continue
             self.failing, failures = None, 0
-            if self.cursor is not None:
-                await self.queue.wait(self.cursor, LOOK_S)
+            if self.cursor is not None and await self.queue.wait(self.cursor, LOOK_S):
+                await self.clock.sleep(self._wrote + GATHER_S - self.clock.elapsed())
 
     async def catch_up(self) -> None:
         """Write every event that is in the log now. Raises OSError, refuses `schedule_unavailable`."""
@@ -163,7 +166,7 @@ class History:
             self._looked = False
             await asyncio.wait({writing})
             raise
-        self.cursor = cursor
+        self.cursor, self._wrote = cursor, self.clock.elapsed()
 
     async def _tell_gap(self, before: str) -> None:
         """The log cannot go on from the last line: it was pruned, restored or begun anew. Say so there."""

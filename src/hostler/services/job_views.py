@@ -25,7 +25,7 @@ def job_view(job: Job, state: State, now: Moment) -> JobView:
         every_s=job.every_s,
         created_at=rfc3339(job.created.at),
         heard_at=rfc3339(job.heard.at),
-        quiet_s=max(0, int(-left(job.heard, now))),
+        quiet_s=quiet(job, now),
         note=job.note,
         source=job.source,
         progress=None if job.progress is None else ProgressView(**asdict(job.progress)),
@@ -37,6 +37,11 @@ def job_view(job: Job, state: State, now: Moment) -> JobView:
         why=job.why,
         seq=job.seq,
     )
+
+
+def quiet(job: Job, now: Moment) -> int:
+    """Whole seconds since its holder was heard of."""
+    return max(0, int(-left(job.heard, now)))
 
 
 def point_view(point: Point) -> PointView:

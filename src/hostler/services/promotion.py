@@ -75,6 +75,8 @@ class Promotion:
 
     async def look_at(self, plan: tuple[Step, ...], resource: Resource, lease: str = "") -> Look:
         """As `look`, at a plan that is another than the resource's: a window's (MODE-1)."""
+        if not plan:
+            return Look(plan=plan)  # There is no step that a node could be asked about.
         now = self.clock.moment()
         try:
             await preflight(self.nodes, asking(resource, lease, plan, now), now)

@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
+from functools import cached_property
 from typing import Final
 
 from hostler.domain.booking import clash, free_parts, parse_start, parts_text, slot_of, taken
@@ -53,9 +54,12 @@ Tell = Callable[[Tx, Decision], Told]
 """A decision with the lease as it is told, from the same transaction."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Request:
-    """One request for a lease, and who makes it. `window`: it opens a window with these terms (MODE-3)."""
+    """One request for a lease, and who makes it. `window`: it opens a window with these terms (MODE-3).
+
+    Without slots: it keeps its digest.
+    """
 
     body: ReserveBody
     id: str
@@ -64,7 +68,7 @@ class Request:
     by: Requester
     window: Terms | None = None
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """What makes two requests the same one."""
         return digest_of(self.body, "" if self.window is None else self.window.mode)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from hostler.domain.job import Job
 from hostler.domain.journal import Entry
 from hostler.domain.lease import LeaseId, State
-from hostler.services.job_views import job_view
+from hostler.services.job_rows import JobRows
 from hostler.services.needs import Clock
 from hostler.services.present import Present
 from hostler.services.scene import Scene
@@ -31,12 +31,13 @@ class Snapshot:
     config: Present
     store: ScheduleStore
     clock: Clock
+    rows: JobRows = field(default_factory=JobRows)
 
     async def draw(self) -> Mapping[str, object]:
         """`resources`, `leases`, `jobs`, `fence` as the wire's values. Refuses `schedule_unavailable`."""
         found = await self.store.read(self._found)
         # Thousands of rows take their time: neither the loop nor the store's thread waits for it.
-        return await asyncio.to_thread(_told, found)
+        return await asyncio.to_thread(self._told, found)
 
     def _found(self, tx: Tx) -> Found:
         live = tx.live()
@@ -46,6 +47,16 @@ class Snapshot:
             jobs=tx.open_jobs(),
         )
 
+    def _told(self, found: Found) -> Mapping[str, object]:
+        scene, journals = found.scene, found.journals
+        running = [it.id for it in scene.live if it.state in RUNNING]
+        return {
+            "resources": [resource_view(it, scene) for it in scene.fleet.resources.values()],
+            "leases": [lease_view(it, scene, journal=journals.get(it.id, ())) for it in scene.live],
+            "jobs": self.rows.told(found.jobs, scene.now),
+            "fence": fence_view(scene.fence, running, scene.now),
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
@@ -54,14 +65,3 @@ class Found:
     scene: Scene
     journals: Mapping[LeaseId, Sequence[Entry]]
     jobs: Sequence[Job]
-
-
-def _told(found: Found) -> Mapping[str, object]:
-    scene, journals = found.scene, found.journals
-    running = [it.id for it in scene.live if it.state in RUNNING]
-    return {
-        "resources": [resource_view(it, scene) for it in scene.fleet.resources.values()],
-        "leases": [lease_view(it, scene, journal=journals.get(it.id, ())) for it in scene.live],
-        "jobs": [job_view(it, it.state, scene.now) for it in found.jobs],
-        "fence": fence_view(scene.fence, running, scene.now),
-    }

@@ -27,10 +27,19 @@ _T = TypeVar("_T")
 
 def lease_to_text(lease: Lease) -> str:
     """A lease as one line. Raises ValueError for a number that JSON has no form of."""
+    return lease_and_text(lease)[1]
+
+
+def lease_and_text(lease: Lease) -> tuple[Lease, str]:
+    """A lease as one line, and before it the lease that this line is read as. Raises as `lease_to_text`.
+
+    That is the lease itself, unless a text of it has half a character: the line shows that by its number.
+    """
     _finite("ttl_s", (lease.ttl_s,))
     _finite("detached_s", (lease.detached_s,))
     _finite("warned", lease.warned)
-    return _text(lease)
+    text, whole = _text(lease)
+    return (lease if whole else lease_from_text(text)), text
 
 
 def lease_from_text(text: str) -> Lease:
@@ -43,10 +52,16 @@ def lease_from_text(text: str) -> Lease:
 
 def job_to_text(job: Job) -> str:
     """A job as one line. Raises ValueError for a number that JSON has no form of."""
+    return job_and_text(job)[1]
+
+
+def job_and_text(job: Job) -> tuple[Job, str]:
+    """A job as one line, and before it the job that this line is read as; as with leases."""
     _finite("metrics", job.metrics.values())
     if job.progress is not None:
         _finite("progress", (job.progress.value, job.progress.n, job.progress.total))
-    return _text(job)
+    text, whole = _text(job)
+    return (job if whole else job_from_text(text)), text
 
 
 def job_from_text(text: str) -> Job:
@@ -63,7 +78,7 @@ def checked_point(point: Point) -> Point:
 
 def fence_to_text(fence: Fence) -> str:
     """A fence as one line."""
-    return _text(fence)
+    return _text(fence)[0]
 
 
 def fence_from_text(text: str) -> Fence:
@@ -101,11 +116,12 @@ def _finite(name: str, numbers: Iterable[float | None]) -> None:
             raise ValueError(f"{name}: {number} has no place in JSON")
 
 
-def _text(value: object) -> str:
+def _text(value: object) -> tuple[str, bool]:
+    """The line, and whether all of it was whole characters."""
     try:
-        return msgspec.json.encode(value, enc_hook=_mapping).decode()
+        return msgspec.json.encode(value, enc_hook=_mapping).decode(), True
     except UnicodeEncodeError:
-        return dump(msgspec.to_builtins(value, enc_hook=_mapping)).decode()
+        return dump(msgspec.to_builtins(value, enc_hook=_mapping)).decode(), False
 
 
 def _mapping(value: object) -> dict[object, object]:

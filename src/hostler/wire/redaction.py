@@ -16,8 +16,14 @@ from typing import Final
 from urllib.parse import quote
 
 MARK: Final = "****"
+FEW: Final = 64
+"""So many forms are looked for one by one faster than their pattern is made."""
 LEAST_PIECE: Final = 4
 """A piece of fewer characters stands in every text by chance; only a whole secret may be so short."""
+
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_.~-]+")
+"""A text that neither URLs nor JSON write in any other way, as most secrets are."""
 
 
 class Redactor:
@@ -47,9 +53,12 @@ class Redactor:
 
     def __call__(self, text: str) -> str:
         """`text` with each known secret, in any of its forms, replaced by `****`."""
-        if len(text) < self._least or self._pattern is None:
+        if len(text) < self._least:
             return text
-        return self._pattern.sub(MARK, text)
+        few = len(self._ordered) <= FEW
+        if few and not any(form in text for form in self._ordered):
+            return text  # As most have none, the pattern is not made for those of one call.
+        return text if self._pattern is None else self._pattern.sub(MARK, text)
 
     def stream(self) -> RedactedStream:
         """For a text that comes in pieces: a secret that is cut by their borders is found, too."""
@@ -91,23 +100,24 @@ def forms(secret: str) -> Iterator[str]:
     """The texts that give `secret` away: itself, percent, JSON, hex, base64 and base64url."""
     data = secret.encode("utf-8", "surrogatepass")
     yield secret
-    yield from _percent(secret, data)
-    for ascii_only in (True, False):
-        inner = json.dumps(secret, ensure_ascii=ascii_only)[1:-1]
-        yield from (inner, inner.replace("/", "\\/"))
+    if not _PLAIN.fullmatch(secret):
+        yield from _escaped(secret)
+    every = "".join(f"%{byte:02X}" for byte in data)
+    yield from (every, every.lower())
     if 2 * len(data) >= LEAST_PIECE:
         yield from (data.hex(), data.hex().upper())
     for alphabet in (b"+/", b"-_"):
         yield from _base64(data, alphabet)
 
 
-def _percent(secret: str, data: bytes) -> Iterator[str]:
-    """As URLs have it: what must be encoded, what some encode as well, every byte; both cases of hex."""
-    every = "".join(f"%{byte:02X}" for byte in data)
+def _escaped(secret: str) -> Iterator[str]:
+    """As URLs have it: what must be encoded, what some encode as well, both cases of hex. As JSON has it."""
     for safe in ("", "/", "/:@"):
         encoded = quote(secret, safe=safe, errors="surrogatepass")
         yield from (encoded, re.sub(r"%..", lambda found: found[0].lower(), encoded))
-    yield from (every, every.lower())
+    for ascii_only in (True, False):
+        inner = json.dumps(secret, ensure_ascii=ascii_only)[1:-1]
+        yield from (inner, inner.replace("/", "\\/"))
 
 
 def _base64(data: bytes, alphabet: bytes) -> Iterator[str]:

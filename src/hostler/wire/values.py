@@ -28,13 +28,16 @@ from hostler.domain.values import Priority, rfc3339
 from hostler.wire.native import PLAIN, is_native
 
 _T = TypeVar("_T")
+Written = msgspec.Raw
+"""JSON text that was written before: it is put where it stands as it is."""
 
 
 def to_json(value: object) -> object:
     """`value` made of dicts, lists, text, numbers, bools and None.
 
-    Dataclasses by field name, times as RFC 3339, enums by value, sets sorted, secrets as `****`. Raises
-    ValueError for NaN and infinities, TypeError for what has no wire form.
+    Dataclasses by field name, times as RFC 3339, enums by value, sets sorted, secrets as `****`, and JSON
+    that was written already read back. Raises ValueError for NaN and infinities, TypeError for what has no
+    wire form.
     """
     if value.__class__ in PLAIN:
         return value
@@ -71,8 +74,14 @@ def _other_to_json(value: object) -> object:
         return _object(value.items())
     if isinstance(value, AbstractSet):
         return [to_json(item) for item in sorted(value)]
+    return _rare_to_json(value)
+
+
+def _rare_to_json(value: object) -> object:
     if isinstance(value, Secret):
         return str(value)
+    if isinstance(value, Written):
+        return cast("object", msgspec.json.decode(value))
     if is_dataclass(value) and not isinstance(value, type):
         return {}
     raise TypeError(f"{type(value).__name__} has no form on the wire")
@@ -105,13 +114,21 @@ def dump(value: object) -> bytes:
         return msgspec.json.encode(_whole_characters(to_json(value)))
 
 
+def dump_plain(value: object) -> bytes:
+    """The same of what is JSON's already, as `to_json` gives it: nothing in it is looked at again."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_whole_characters(value))
+
+
 def _ready(value: object) -> object:
     """`value` as `to_json` has it, but with the dataclasses that the encoder writes by itself left whole."""
     if isinstance(value, dict):
         return {_key(key): item if item.__class__ in PLAIN else _ready(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [item if item.__class__ in PLAIN else _ready(item) for item in value]
-    return value if is_native(value) else to_json(value)
+    return value if value.__class__ is Written or is_native(value) else to_json(value)
 
 
 def _mapping(value: object) -> dict[object, object]:
@@ -172,7 +189,17 @@ def event_from_json(found: Mapping[str, Any]) -> Event:
 
 def event_to_text(event: Event) -> str:
     """An event as one line of JSON. Raises TypeError or ValueError for facts that have no JSON form."""
-    return dump(event_to_json(event)).decode()
+    return event_and_text(event)[1]
+
+
+def event_and_text(event: Event) -> tuple[Event, str]:
+    """An event as one line of JSON, and before it the event that this line is read as. Raises the same."""
+    told = event_to_json(event)
+    try:
+        return event_from_json(told), msgspec.json.encode(told).decode()
+    except UnicodeEncodeError:
+        text = dump_plain(told).decode()
+        return event_from_text(text), text
 
 
 def event_from_text(text: str) -> Event:

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hostler.adapters.state_files import DIRECTORY_MODE, sync_directory
+from hostler.adapters.store.remembered import Memory
 from hostler.adapters.store.sql import migrations
 from hostler.adapters.store.sqlite_file import (
     BUSY_S,
@@ -29,7 +30,7 @@ from hostler.adapters.store.sqlite_file import (
     private,
     transaction,
 )
-from hostler.adapters.store.sqlite_tx import Memory, SqliteTx, counters_of
+from hostler.adapters.store.sqlite_tx import SqliteTx, counters_of
 from hostler.domain.errors import InvalidRequest, StoreFull
 from hostler.domain.events import Event, Recorded
 from hostler.domain.fleet import frozen

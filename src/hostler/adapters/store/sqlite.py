@@ -12,7 +12,6 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,15 +21,16 @@ from typing import Final, Generic, TypeVar
 from hostler.adapters.store import care
 from hostler.adapters.store.counters import Clean, unchanged
 from hostler.adapters.store.cursors import seq_of
+from hostler.adapters.store.remembered import Memory
 from hostler.adapters.store.sql import Migration, migrations
 from hostler.adapters.store.sqlite_file import BUSY_S, SQL, StoreFile, Unusable, is_broken, transaction
-from hostler.adapters.store.sqlite_tx import Memory, SqliteTx, counters_of
+from hostler.adapters.store.sqlite_tx import SqliteTx, counters_of
 from hostler.domain.errors import ScheduleUnavailable, StoreFull
 from hostler.domain.events import Event, Recorded
 from hostler.domain.values import rfc3339
 from hostler.services.needs import Ids
 from hostler.services.schedule_needs import Tx
-from hostler.wire.values import event_from_text, event_to_text
+from hostler.wire.values import event_and_text, event_from_text
 
 _T = TypeVar("_T")
 CALLS_AT_ONCE: Final = 256
@@ -40,20 +40,15 @@ Hear = Callable[[Sequence[Recorded]], None]
 
 @dataclass(eq=False, kw_only=True)
 class _Call(Generic[_T]):
-    """Work for the thread. `tells_full`: it is refused with `store_full` where there is no room."""
+    """Work for the thread. `tells_full`: it is refused with `store_full` where there is no room.
+
+    `done` is the loop's: the thread only looks whether its caller has gone.
+    """
 
     run: Callable[[SqliteTx], _T]
-    done: Future[_T]
+    done: asyncio.Future[_T]
     writes: bool
     tells_full: bool = False
-
-    def fail(self, error: BaseException) -> None:
-        """What went wrong, as its caller is to see it."""
-        if isinstance(error, StoreFull) and not self.tells_full:
-            refusal = ScheduleUnavailable(why=error.why, file=error.file)
-            refusal.__cause__ = error
-            error = refusal
-        self.done.set_exception(error)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -61,23 +56,33 @@ class _Alone(Generic[_T]):
     """Work for the thread on the file itself, outside any transaction."""
 
     run: Callable[[], _T]
-    done: Future[_T]
+    done: asyncio.Future[_T]
+    tells_full: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Outcome:
-    """What became of one work of a transaction; told after the commit."""
+    """What became of one work; told after the commit, in the loop."""
 
-    call: _Call[object]
+    call: _Call[object] | _Alone[object]
     result: object = None
     error: BaseException | None = None
 
     def tell(self) -> None:
-        """Let its caller go on."""
-        if self.error is None:
-            self.call.done.set_result(self.result)
-        else:
-            self.call.fail(self.error)
+        """Let its caller go on, with what went wrong as it is to see it."""
+        done, error = self.call.done, self.error
+        if done.done():
+            return  # Its caller has gone.
+        if error is None:
+            done.set_result(self.result)
+            return
+        if isinstance(error, StopIteration):  # No coroutine may raise it.
+            error = RuntimeError(f"a work raised {error!r}")
+        elif isinstance(error, StoreFull) and not self.call.tells_full:
+            refusal = ScheduleUnavailable(why=error.why, file=error.file)
+            refusal.__cause__ = error
+            error = refusal
+        done.set_exception(error)
 
 
 class SqliteStore:
@@ -107,12 +112,12 @@ class SqliteStore:
 
     async def record(self, events: Sequence[Event]) -> Sequence[Recorded]:
         # In the caller's thread: an event without a text form fails its own call and no other.
-        texts = [event_to_text(event) for event in events]
+        texts = [event_and_text(event) for event in events]
 
         def work(tx: SqliteTx) -> Sequence[Recorded]:
             start = len(tx.rows)
-            for text in texts:
-                tx.append(text)
+            for event, text in texts:
+                tx.append(event, text)
             return tuple(tx.rows[start:])
 
         return await self._call(work, writes=True)
@@ -146,10 +151,10 @@ class SqliteStore:
         def alone() -> care.Begun:
             with self._file.anew():
                 begun = care.recover(self._file, now=now, known=known)
-            self._told((begun.told,))
+            self._tell((), (begun.told,))
             return begun
 
-        return await self._submit(_Alone(run=alone, done=Future[care.Begun]()))
+        return await self._submit(_Alone(run=alone, done=self._promise()))
 
     async def close(self) -> None:
         if self._closed:
@@ -160,15 +165,19 @@ class SqliteStore:
             await asyncio.to_thread(self._thread.join)
 
     async def _call(self, run: Callable[[SqliteTx], _T], *, writes: bool, tells_full: bool = False) -> _T:
-        return await self._submit(_Call(run=run, done=Future[_T](), writes=writes, tells_full=tells_full))
+        return await self._submit(_Call(run=run, done=self._promise(), writes=writes, tells_full=tells_full))
 
-    async def _submit(self, call: _Call[_T] | _Alone[_T]) -> _T:
+    def _promise(self) -> asyncio.Future[_T]:
+        """What a call waits for. The first call's loop is the one that the store serves."""
         self._check()
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
             self._thread.start()
+        return self._loop.create_future()
+
+    async def _submit(self, call: _Call[_T] | _Alone[_T]) -> _T:
         self._work.put(call)  # type: ignore[arg-type] # the queue carries calls of every result
-        return await asyncio.wrap_future(call.done)
+        return await call.done
 
     def _check(self) -> None:
         if self._closed:
@@ -181,9 +190,7 @@ class SqliteStore:
         while open_:
             waiting = self._take()
             open_ = None not in waiting
-            calls = [
-                each for each in waiting if each is not None and each.done.set_running_or_notify_cancel()
-            ]
+            calls = [each for each in waiting if each is not None and not each.done.cancelled()]
             # Writes first: a read between two of them would part what can be committed together, and nobody
             # who waits for both has a right to their order.
             writes = [each for each in calls if isinstance(each, _Call) and each.writes]
@@ -216,65 +223,68 @@ class SqliteStore:
                 if tx.counters != before:
                     tx.save()
         except BaseException as error:  # noqa: BLE001 - it is raised where the calls are awaited
-            self._memory.live.forget()
-            for call in calls:
-                call.fail(error)
-            return
-        self._told(tx.rows)
-        for outcome in outcomes:
-            outcome.tell()
+            self._memory.known.forget()
+            self._tell([_Outcome(call=call, error=error) for call in calls])
+        else:
+            self._tell(outcomes, tx.rows)
 
     def _one(self, tx: SqliteTx, call: _Call[object]) -> _Outcome:
         """One work in its savepoint: when it raises, it undoes itself and no other."""
-        connection, counters, written = tx.connection, tx.counters, len(tx.rows)
+        connection, counters, recorded = tx.connection, tx.counters, len(tx.rows)
         connection.execute("SAVEPOINT work")
+        tx.changed = False
         try:
             outcome = _Outcome(call=call, result=call.run(tx))
+            tx.flush()
         except BaseException as error:
             if not connection.in_transaction or is_broken(error):
                 raise  # The whole transaction is undone with it, or is to be: no work of it stands.
             connection.execute("ROLLBACK TO work")
-            tx.counters = counters
-            del tx.rows[written:]
-            self._memory.live.forget()
+            tx.undone(counters, recorded)
             outcome = _Outcome(call=call, error=self._file.refusal(error))
         connection.execute("RELEASE work")
         return outcome
 
     def _answer(self, call: _Alone[object]) -> None:
         try:
-            call.done.set_result(call.run())
+            outcome = _Outcome(call=call, result=call.run())
         except BaseException as error:  # noqa: BLE001 - it is raised where the call is awaited
-            call.done.set_exception(error)
+            outcome = _Outcome(call=call, error=error)
+        self._tell([outcome])
 
     def _read(self, call: _Call[object]) -> None:
         try:
             with self._file.connection() as connection, transaction(connection, "DEFERRED"):
-                result = call.run(self._tx(connection, writing=False))
+                outcome = _Outcome(call=call, result=call.run(self._tx(connection, writing=False)))
         except BaseException as error:  # noqa: BLE001 - it is raised where the call is awaited
-            call.fail(error)
-        else:
-            call.done.set_result(result)
+            outcome = _Outcome(call=call, error=error)
+        self._tell([outcome])
 
     def _tx(self, connection: sqlite3.Connection, *, writing: bool) -> SqliteTx:
-        return SqliteTx(
+        tx = SqliteTx(
             connection=connection,
             counters=counters_of(connection),
             writing=writing,
             memory=self._memory,
             clean=self._clean,
         )
+        self._memory.known.look(connection)
+        return tx
 
-    def _told(self, rows: Sequence[Recorded]) -> None:
-        """Before any caller goes on: who looks at what was heard after a write finds the write's events."""
-        if rows and self._loop is not None:
-            # A loop that is closed has nobody left who could hear.
+    def _tell(self, outcomes: Sequence[_Outcome], rows: Sequence[Recorded] = ()) -> None:
+        """Wake the loop once for all of it. A loop that is closed has nobody left who waits or could hear."""
+        if self._loop is not None:
             with suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._hear, tuple(rows))
+                self._loop.call_soon_threadsafe(self._hear, outcomes, rows)
 
-    def _hear(self, rows: Sequence[Recorded]) -> None:
-        for hear in self._hearing:
-            hear(rows)
+    def _hear(self, outcomes: Sequence[_Outcome], rows: Sequence[Recorded]) -> None:
+        """Before any caller goes on: who looks at what was heard after a write finds the write's events."""
+        try:
+            for hear in self._hearing if rows else ():
+                hear(rows)
+        finally:
+            for outcome in outcomes:
+                outcome.tell()
 
 
 def _since(tx: SqliteTx, cursor: str | None, limit: int) -> Sequence[Recorded]:

@@ -1,7 +1,9 @@
 """The schedule inside one SQLite transaction (the need `Tx`).
 
 Decides which rows follow from a value that is written: claims from a lease's state, indexed columns from its
-fields. Beginning and committing are the store's; all of it runs on the store's one thread.
+fields. Claim rows are written at once, so that who is too late is told at once; rows of leases and events
+when a work reads from the file, and at its end. Beginning and committing are the store's; all of it runs on
+the store's one thread.
 """
 
 from __future__ import annotations
@@ -11,11 +13,13 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, TypeVar
 
 from hostler.adapters.store.counters import Clean, Counters, begun, unchanged
-from hostler.adapters.store.live import KeptLive, Live
+from hostler.adapters.store.live import Live
+from hostler.adapters.store.remembered import Memory
 from hostler.adapters.store.sqlite_file import SQL, Unusable
+from hostler.adapters.store.unwritten import Unwritten
 from hostler.domain.events import Event, Recorded
 from hostler.domain.fence import Fence
 from hostler.domain.job import Job, JobId, Point
@@ -30,51 +34,27 @@ from hostler.wire.records import (
     fence_to_text,
     found_from_text,
     found_to_text,
+    job_and_text,
     job_from_text,
-    job_to_text,
+    lease_and_text,
     lease_from_text,
-    lease_to_text,
     step_from_text,
     step_to_text,
 )
-from hostler.wire.values import event_from_text, event_to_text
+from hostler.wire.values import event_and_text, event_from_text
 
 T = TypeVar("T")
 POINTS_KEPT: Final = 2000
 """Values kept of each measured name of a job."""
 HIGHEST: Final = 2**63 - 1
-REMEMBERED: Final = 12_000
-"""Values kept in memory of each kind: more than may be live at once, at about 3 KiB each."""
-
-
-@dataclass(eq=False, slots=True)
-class Remembered(Generic[T]):
-    """Values by their texts: a row's text is the whole value, so what was read once is not read again."""
-
-    make: Callable[[str], T]
-    by_text: dict[str, T] = field(default_factory=dict)
-
-    def __call__(self, text: str) -> T:
-        found = self.by_text.get(text)
-        if found is None:
-            if len(self.by_text) >= REMEMBERED:
-                self.by_text.clear()
-            found = self.by_text[text] = self.make(text)
-        return found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
-    """What the store's thread remembers between transactions."""
-
-    lease: Remembered[Lease] = field(default_factory=lambda: Remembered(lease_from_text))
-    job: Remembered[Job] = field(default_factory=lambda: Remembered(job_from_text))
-    live: KeptLive = field(default_factory=KeptLive)
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class SqliteTx:
-    """One transaction. `rows` are the events that it wrote so far, `counters` is kept at its end."""
+    """One transaction. `rows` are the events that it recorded so far, `counters` is kept at its end.
+
+    `flush` ends each work of it. `changed` says whether this work put a lease or a fence.
+    """
 
     connection: sqlite3.Connection
     counters: Counters
@@ -82,6 +62,8 @@ class SqliteTx:
     memory: Memory
     clean: Clean = unchanged
     rows: list[Recorded] = field(default_factory=list)
+    unwritten: Unwritten = field(default_factory=Unwritten)
+    changed: bool = False
 
     def meta(self) -> Meta:
         kept = self.counters
@@ -97,13 +79,15 @@ class SqliteTx:
         self.counters = begun(self.counters, epoch, generation)
 
     def record(self, event: Event) -> int:
-        return self.append(event_to_text(self.clean(event)))
+        return self.append(*event_and_text(self.clean(event)))
 
-    def append(self, text: str) -> int:
-        """Append an event of its text form; its seq."""
-        # Read back, so that what is told now is what will be read later.
-        event, seq = event_from_text(text), self.counters.seq + 1
-        self._change("append", seq=seq, time=rfc3339(event.at), type=event.type, body=text)
+    def append(self, event: Event, text: str) -> int:
+        """Append an event as it is read from its text, with that text; its seq."""
+        self._writes()
+        seq = self.counters.seq + 1
+        self.unwritten.events.append(
+            {"seq": seq, "time": rfc3339(event.at), "type": event.type, "body": text}
+        )
         self.counters = replace(self.counters, seq=seq)
         self.rows.append(Recorded(seq=seq, epoch=self.counters.epoch, event=event))
         return seq
@@ -111,7 +95,11 @@ class SqliteTx:
     # -------------------------------------------------------- leases
 
     def lease(self, id_: LeaseId) -> Lease | None:
-        return self._one(self.memory.lease, "lease", id=id_)
+        put, live = self.unwritten.leases.get(id_), self.memory.known.live
+        if put is not None:
+            return put.lease
+        known = None if live is None else live.by_id.get(id_)
+        return known or self._one(self.memory.lease, "lease", id=id_)
 
     def lease_of_request(self, request_id: str) -> Lease | None:
         return self._one(self.memory.lease, "lease_of_request", request=request_id)
@@ -123,10 +111,10 @@ class SqliteTx:
         return tuple(self._live().waiting.values())
 
     def _live(self) -> Live:
-        return self.memory.live.get(self.connection, lambda: self._all(self.memory.lease, "live"))
+        return self.memory.known.leases(lambda: self._all(self.memory.lease, "live"))
 
     def holder(self, resource: str) -> Lease | None:
-        return self._one(self.memory.lease, "holder", resource=resource)
+        return self._live().holders.get(resource)
 
     def ended(self, *, after: int, limit: int) -> Sequence[Lease]:
         return self._all(self.memory.lease, "ended", after=after or HIGHEST, limit=limit)
@@ -134,33 +122,19 @@ class SqliteTx:
     def put(self, lease: Lease) -> Lease:
         self._writes()
         new = lease.number == 0
-        kept = replace(lease, number=self.counters.leases + 1) if new else lease
-        text = lease_to_text(kept)
-        # Claims first: when they are another's, nothing was written yet.
-        self._claim(kept)
-        try:
-            done = self._change(
-                "new_lease" if new else "keep_lease",
-                number=kept.number,
-                id=kept.id,
-                request=kept.request_id,
-                ended=rfc3339((kept.ended or kept.created).at) if kept.state.ended else None,
-                body=text,
-            )
-        except sqlite3.IntegrityError as error:
-            _check_twice(error)
-            raise ValueError(f"lease {kept.id} or its request is there already: {error}") from error
-        if not done:
-            raise ValueError(f"there is no lease {kept.id} with number {kept.number}")
+        numbered = replace(lease, number=self.counters.leases + 1) if new else lease
+        kept, text = lease_and_text(numbered)
+        self._claim(kept, new=new)
         if new:
             self.counters = replace(self.counters, leases=kept.number)
-        found = self.memory.lease(text)
-        self.memory.live.put(found)
-        return found
+        self.changed = True
+        self.unwritten.put(kept, text, new=new)
+        self.memory.known.put(kept)
+        return kept
 
-    def _claim(self, lease: Lease) -> None:
-        have = {row[0] for row in self._rows("claimed", lease=lease.id)}
-        wanted = set(lease.covers) if lease.state.holds else set()
+    def _claim(self, lease: Lease, *, new: bool) -> None:
+        have = frozenset[str]() if new else self._claims(lease.id)
+        wanted = frozenset(lease.covers) if lease.state.holds else frozenset()
         if wanted - have:
             # One statement for all of them: it takes every one, or none.
             try:
@@ -170,6 +144,48 @@ class SqliteTx:
                 raise Taken(f"{', '.join(sorted(wanted - have))}: {error}") from error
         for resource in have - wanted:
             self._change("unclaim", resource=resource, lease=lease.id)
+
+    def _claims(self, id_: LeaseId) -> frozenset[str]:
+        live = self.memory.known.live
+        if live is not None:
+            return live.claims(id_)
+        rows = self.connection.execute(SQL["claimed"], {"lease": id_})
+        return frozenset(row[0] for row in rows.fetchall())
+
+    def flush(self) -> None:
+        """Write the rows that are not written yet. ValueError for a lease or a request that is there already,
+        and for a lease with a number that is not there.
+        """
+        leases, events = self.unwritten.take()
+        for row in leases:
+            self._write_lease(row.lease, row.text, new=row.new)
+        if events:
+            self.connection.executemany(SQL["append"], events)
+
+    def _write_lease(self, lease: Lease, text: str, *, new: bool) -> None:
+        try:
+            done = self._change(
+                "new_lease" if new else "keep_lease",
+                number=lease.number,
+                id=lease.id,
+                request=lease.request_id,
+                ended=rfc3339((lease.ended or lease.created).at) if lease.state.ended else None,
+                body=text,
+            )
+        except sqlite3.IntegrityError as error:
+            _check_twice(error)
+            raise ValueError(f"lease {lease.id} or its request is there already: {error}") from error
+        if not done:
+            raise ValueError(f"there is no lease {lease.id} with number {lease.number}")
+        self.memory.lease.keep(lease.id, text, lease)
+
+    def undone(self, counters: Counters, recorded: int) -> None:
+        """The work that was under way is undone: nothing that it put is known, nor is it written."""
+        self.counters = counters
+        del self.rows[recorded:]
+        self.unwritten.take()
+        if self.changed:
+            self.memory.known.forget()
 
     # -------------------------------------------------------- journal
 
@@ -226,7 +242,7 @@ class SqliteTx:
         return self._all(self.memory.job, "newest_ended_jobs", limit=limit)
 
     def put_job(self, job: Job, *, watch: float | None) -> None:
-        over, text = job.state.ended, job_to_text(job)
+        over, (kept, text) = job.state.ended, job_and_text(job)
         try:
             self._change(
                 "put_job",
@@ -240,7 +256,7 @@ class SqliteTx:
         except sqlite3.IntegrityError as error:
             _check_twice(error)
             raise ValueError(f"the request of job {job.id} made another: {error}") from error
-        self.memory.job(text)
+        self.memory.job.keep(kept.id, text, kept)
 
     def add_points(self, id_: JobId, points: Sequence[Point]) -> None:
         last: dict[str, int] = {}
@@ -267,13 +283,20 @@ class SqliteTx:
     # -------------------------------------------------------- fence
 
     def fence(self) -> Fence | None:
-        return self._one(fence_from_text, "fence")
+        return self.memory.known.fence(self._fence)
+
+    def _fence(self) -> Fence | None:
+        rows = self._rows("fence")
+        return _read(fence_from_text, rows[0][0]) if rows else None
 
     def put_fence(self, fence: Fence | None) -> None:
-        if fence is None:
+        text = None if fence is None else fence_to_text(fence)
+        if text is None:
             self._change("drop_fence")
         else:
-            self._change("put_fence", body=fence_to_text(fence))
+            self._change("put_fence", body=text)
+        self.changed = True
+        self.memory.known.put_fence(None if text is None else fence_from_text(text))
 
     # -------------------------------------------------------- upkeep
 
@@ -301,7 +324,8 @@ class SqliteTx:
         return count
 
     def save(self) -> None:
-        """Write the counters: the last thing before the commit."""
+        """Write the counters, and what is not written yet: the last thing before the commit."""
+        self.flush()
         kept = self.counters
         self._change(
             "keep",
@@ -341,14 +365,17 @@ class SqliteTx:
 
     def _rows(self, statement: str, **parameters: object) -> list[tuple[Any, ...]]:
         """Rows; what their columns hold is the schema's affair."""
+        self.flush()
         return self.connection.execute(SQL[statement], parameters).fetchall()
 
-    def _one(self, make: Callable[[str], T], statement: str, **parameters: object) -> T | None:
+    def _one(self, make: Callable[[str, str], T], statement: str, **parameters: object) -> T | None:
+        """The value of one row with an id and a text."""
+        self.flush()
         row = self.connection.execute(SQL[statement], parameters).fetchone()
-        return None if row is None else _read(make, row[0])
+        return None if row is None else _read(make, *row)
 
-    def _all(self, make: Callable[[str], T], statement: str, **parameters: object) -> Sequence[T]:
-        return tuple(_read(make, row[0]) for row in self._rows(statement, **parameters))
+    def _all(self, make: Callable[[str, str], T], statement: str, **parameters: object) -> Sequence[T]:
+        return tuple(_read(make, *row) for row in self._rows(statement, **parameters))
 
 
 def counters_of(connection: sqlite3.Connection) -> Counters:
@@ -363,8 +390,8 @@ def _check_twice(error: sqlite3.IntegrityError) -> None:
         raise error
 
 
-def _read(make: Callable[[str], T], text: str) -> T:
+def _read(make: Callable[..., T], *texts: str) -> T:
     try:
-        return make(text)
+        return make(*texts)
     except ValueError as error:
         raise Unusable(f"a row of it is damaged: {error}") from error

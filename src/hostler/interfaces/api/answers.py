@@ -14,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from hostler.domain.errors import MethodNotAllowed, Refusal
 from hostler.interfaces.api.cleaning import cleaned
 from hostler.wire.refusals import control_answer
-from hostler.wire.values import dump
+from hostler.wire.values import dump, dump_plain
 
 JSON: Final = "application/json"
 SSE: Final = "text/event-stream"
@@ -24,6 +24,11 @@ NO_STORE: Final = "no-store"
 def json_answer(value: object, status: int = 200) -> Response:
     """`value` as the wire has it; never kept by a cache."""
     return Response(dump(value), status, media_type=JSON, headers={"cache-control": NO_STORE})
+
+
+def plain_answer(value: object) -> Response:
+    """The same of what is JSON's already: thousands of events are not looked through again."""
+    return Response(dump_plain(value), media_type=JSON, headers={"cache-control": NO_STORE})
 
 
 def refused(refusal: Refusal, *, flat: bool = False, redact: Callable[[str], str] | None = None) -> Response:

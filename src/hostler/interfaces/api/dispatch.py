@@ -50,16 +50,17 @@ class Dispatch:
         await response(scope, receive, send)
 
     async def answer(self, request: Request) -> Response:
-        """The answer, or the refusal; never raises but for a caller that went away."""
+        """The answer, or the refusal; never raises."""
+        headers = headers_of(request.scope)
         endpoint = self.endpoints.get("GET" if request.method == "HEAD" else request.method)
         flat = endpoint is not None and endpoint.flat
         try:
-            guarded(self.guard, request)
+            guarded(self.guard, request.method, headers)
             if endpoint is None:
                 raise self._not_allowed(request.method)
-            return await self._act(endpoint, request)
+            return await self._act(endpoint, request, headers)
         except Refusal as refusal:
-            return refused(refusal, flat=flat, redact=Redactor(own_secrets(request.headers)))
+            return refused(refusal, flat=flat, redact=Redactor(own_secrets(headers)))
         except ClientDisconnect:
             # It left while it sent its body: nobody hears this answer, and nothing was done.
             return Response(status_code=400)
@@ -69,21 +70,21 @@ class Dispatch:
             log.exception("%s in %s %s", failure.id, request.method, self.path)
             return refused(failure, flat=flat)
 
-    async def _act(self, endpoint: Endpoint, request: Request) -> Response:
-        who = self.control.keyring.check(key_of(request), endpoint.scope)
-        body = await read_body(request) if endpoint.changes else b""
+    async def _act(self, endpoint: Endpoint, request: Request, headers: Mapping[str, str]) -> Response:
+        who = self.control.keyring.check(key_of(headers), endpoint.scope)
+        body = await read_body(request, headers) if endpoint.changes else b""
         sent: object = request_from(endpoint.body, body)
-        redact = Redactor(own_secrets(request.headers, sent))
+        redact = Redactor(own_secrets(headers, sent))
         call = Call(
             control=self.control,
             who=who,
-            by=asked_by(request, who, redact),
+            by=asked_by(request, headers, who, redact),
             path=cleaned(request.path_params, redact),
-            headers=request.headers,
+            headers=headers,
             sent=cleaned(sent, redact),
             asked=cleaned(query_from(endpoint.query, request), redact),
         )
-        key = request.headers.get(HEADER)
+        key = headers.get(HEADER)
         if key is None or not endpoint.changes or endpoint.own_repeats:
             return await endpoint.handler(call)
         what = f"{request.method} {request.url.path}"
@@ -93,25 +94,30 @@ class Dispatch:
         return MethodNotAllowed(method=method, path=self.path, allowed=", ".join(sorted(self.endpoints)))
 
 
-def guarded(guard: BrowserGuard, request: Request) -> None:
+def headers_of(scope: Scope) -> Mapping[str, str]:
+    """The headers by lower-case name; of one that came twice the first."""
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
+
+
+def guarded(guard: BrowserGuard, method: str, headers: Mapping[str, str]) -> None:
     """Refuse what a foreign page made a browser send (API-4)."""
-    headers = request.headers
     guard.check(
-        request.method,
+        method,
         host=headers.get("host"),
         origin=headers.get("origin"),
         fetch_site=headers.get("sec-fetch-site"),
     )
 
 
-def key_of(request: Request) -> str | None:
+def key_of(headers: Mapping[str, str]) -> str | None:
     """The key that was sent, `Bearer KEY` or the key alone; None without one."""
-    return request.headers.get("authorization") or request.headers.get("x-api-key")
+    return headers.get("authorization") or headers.get("x-api-key")
 
 
-def asked_by(request: Request, who: Principal, redact: Callable[[str], str]) -> Requester:
+def asked_by(
+    request: Request, headers: Mapping[str, str], who: Principal, redact: Callable[[str], str]
+) -> Requester:
     """Who asks, as the log tells it (HOLD-14): without a key that was sent as a name."""
-    headers = request.headers
     by = requester(
         ip=request.client.host if request.client is not None else None,
         ua=redact(headers.get("user-agent", "")),

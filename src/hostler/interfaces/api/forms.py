@@ -20,9 +20,9 @@ MAX_BODY: Final = 256 << 10
 """The largest body of a control call, in bytes (JOB-7)."""
 
 
-async def read_body(request: Request) -> bytes:
+async def read_body(request: Request, headers: Mapping[str, str]) -> bytes:
     """The whole body. Refuses `too_large` as soon as it is known to be, before the rest was sent."""
-    declared = request.headers.get("content-length", "")
+    declared = headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > MAX_BODY:
         raise too_large()
     parts, size = [], 0
@@ -42,6 +42,8 @@ def too_large() -> TooLarge:
 def query_from(model: type, request: Request) -> object:
     """The query as the dataclass `model`. Refuses unknown and repeated names, and values that do not fit."""
     given: dict[str, str] = {}
+    if not request.scope["query_string"]:
+        return _converted(model, given)
     known = [field.name for field in fields(model)] if is_dataclass(model) else []
     for name, value in request.query_params.multi_items():
         if name not in known:

@@ -12,6 +12,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from starlette.responses import Response
@@ -96,9 +97,10 @@ class Repeats:
     def _bound(self) -> None:
         """Drop the oldest finished answers beyond the bound; a call under way is never forgotten."""
         excess = len(self.entries) - KEPT
-        done = [name for name, entry in self.entries.items() if entry.answer.done()]
-        for name in done[: max(0, excess)]:
-            del self.entries[name]
+        if excess > 0:
+            done = (name for name, entry in self.entries.items() if entry.answer.done())
+            for name in tuple(islice(done, excess)):
+                del self.entries[name]
 
 
 def check_key(key: str) -> None:

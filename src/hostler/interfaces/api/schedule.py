@@ -7,7 +7,7 @@ from typing import Final
 from starlette.responses import Response
 
 from hostler.domain.errors import InvalidRequest
-from hostler.interfaces.api.answers import json_answer, sse_answer
+from hostler.interfaces.api.answers import json_answer, plain_answer, sse_answer
 from hostler.interfaces.api.endpoint import Call
 from hostler.interfaces.api.shapes import EventsQuery, ScheduleQuery
 
@@ -19,7 +19,7 @@ async def schedule(call: Call) -> Response:
     asked, feed = call.query(ScheduleQuery), call.control.feed
     if asked.since is not None:
         types = _types(asked.type)
-        return json_answer(await feed.since(asked.since, wait_s=asked.wait, types=types))
+        return plain_answer(await feed.since(asked.since, wait_s=asked.wait, types=types))
     if asked.wait or asked.type is not None:
         raise InvalidRequest(
             what="`wait` and `type` are for events.", expected="Give `since=CURSOR` too.", where="since"

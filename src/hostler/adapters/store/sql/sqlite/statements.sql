@@ -20,19 +20,16 @@ SELECT seq, time FROM events ORDER BY seq LIMIT :limit;
 DELETE FROM events WHERE seq <= :seq;
 
 -- name: lease
-SELECT body FROM leases WHERE id = :id;
+SELECT id, body FROM leases WHERE id = :id;
 
 -- name: lease_of_request
-SELECT body FROM leases WHERE request = :request AND request <> '';
+SELECT id, body FROM leases WHERE request = :request AND request <> '';
 
 -- name: live
-SELECT body FROM leases WHERE ended IS NULL ORDER BY number;
-
--- name: holder
-SELECT body FROM claims JOIN leases ON leases.id = claims.lease WHERE claims.resource = :resource;
+SELECT id, body FROM leases WHERE ended IS NULL ORDER BY number;
 
 -- name: ended
-SELECT body FROM leases WHERE ended IS NOT NULL AND number < :after ORDER BY number DESC LIMIT :limit;
+SELECT id, body FROM leases WHERE ended IS NOT NULL AND number < :after ORDER BY number DESC LIMIT :limit;
 
 -- name: new_lease
 INSERT INTO leases (number, id, request, ended, body) VALUES (:number, :id, :request, :ended, :body);
@@ -62,25 +59,25 @@ INSERT INTO journal (lease, n, state, note, step, found) VALUES (:lease, :n, :st
 UPDATE journal SET state = :state, note = :note WHERE lease = :lease AND n = :n;
 
 -- name: job
-SELECT body FROM jobs WHERE id = :id;
+SELECT id, body FROM jobs WHERE id = :id;
 
 -- name: job_of_request
-SELECT body FROM jobs WHERE request = :request AND request <> '';
+SELECT id, body FROM jobs WHERE request = :request AND request <> '';
 
 -- name: open_jobs
-SELECT body FROM jobs WHERE ended IS NULL ORDER BY id;
+SELECT id, body FROM jobs WHERE ended IS NULL ORDER BY id;
 
 -- name: jobs_of
-SELECT body FROM jobs WHERE lease = :lease ORDER BY id;
+SELECT id, body FROM jobs WHERE lease = :lease ORDER BY id;
 
 -- name: jobs_quiet
-SELECT body FROM jobs WHERE watch <= :before ORDER BY watch, id LIMIT :limit;
+SELECT id, body FROM jobs WHERE watch <= :before ORDER BY watch, id LIMIT :limit;
 
 -- name: ended_jobs
-SELECT body FROM jobs WHERE ended IS NOT NULL AND id < :before ORDER BY id DESC LIMIT :limit;
+SELECT id, body FROM jobs WHERE ended IS NOT NULL AND id < :before ORDER BY id DESC LIMIT :limit;
 
 -- name: newest_ended_jobs
-SELECT body FROM jobs WHERE ended IS NOT NULL ORDER BY id DESC LIMIT :limit;
+SELECT id, body FROM jobs WHERE ended IS NOT NULL ORDER BY id DESC LIMIT :limit;
 
 -- name: put_job
 INSERT INTO jobs (id, request, lease, ended, watch, body) VALUES (:id, :request, :lease, :ended, :watch, :body)
