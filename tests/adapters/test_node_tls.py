@@ -18,7 +18,7 @@ from hostler.client import Address, AsyncClient
 from hostler.domain.errors import DaemonUnreachable, InvalidConfig, NodeUnreachable
 from hostler.domain.fleet import Tls
 from hostler.domain.step import FoundRoute, PointRoute
-from hostler.gateway.exchange import App, Receive, Scope, Send
+from hostler.gateway.asgi import AsgiApp, Receive, Scope, Send, adapted
 from hostler.gateway.places import Places
 from hostler.gateway.server import make_server
 from hostler.gateway.upstream import RequestHead, Upstream, UpstreamUnreachable
@@ -49,11 +49,11 @@ async def served(root: Path, *, tls: bool) -> AsyncIterator[Served]:
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
             heard.append(scope["path"])
-            await cast("App", far.app)(scope, receive, send)
+            await cast("AsgiApp", far.app)(scope, receive, send)
 
         sock = listen_on("127.0.0.1:0")
         port = sock.getsockname()[1]
-        server = make_server(app, tls=_tls(root) if tls else None)
+        server = make_server(adapted(app), tls=_tls(root) if tls else None)
         serving = asyncio.create_task(server.serve(sockets=[sock]))
         far.remote = replace(far.remote, lines=Lines(), spoken=[])
         url = f"http{'s' if tls else ''}://127.0.0.1:{port}"

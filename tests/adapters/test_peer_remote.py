@@ -16,7 +16,7 @@ from hostler.bootstrap.place import listen_on
 from hostler.domain.errors import InvalidRequest, NodeOutdated, NodeUnreachable, StoreFull
 from hostler.domain.fleet import Fleet, Peer, Secret, Tls, frozen
 from hostler.domain.values import HostName
-from hostler.gateway.exchange import Receive, Scope, Send
+from hostler.gateway.asgi import Receive, Scope, Send, adapted
 from hostler.gateway.server import make_server
 from hostler.services.present import Present
 from hostler.wire.refusals import control_answer
@@ -126,7 +126,7 @@ async def test_a_pinned_peer(tmp_path: Path, pin: str | None, *, good: bool) -> 
 
     cert, key = written(tmp_path)
     sock = listen_on("127.0.0.1:0")
-    server = make_server(app, tls=Tls(cert=cert, key=key))
+    server = make_server(adapted(app), tls=Tls(cert=cert, key=key))
     serving = asyncio.create_task(server.serve(sockets=[sock]))
     url = f"https://127.0.0.1:{sock.getsockname()[1]}"
     peers = RemotePeers(config=Present(fleet=fleet(url=url, tls_pin=pin)))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from hostler.gateway.exchange import Message, Receive, Scope, Send
+from hostler.gateway.asgi import AsgiApp, Message, Receive, Scope, Send, adapted
+from hostler.gateway.exchange import App
 from hostler.gateway.server import Limits, make_server
 
 GET = b"GET /a HTTP/1.1\r\nHost: crow.lan\r\n\r\n"
@@ -77,7 +78,18 @@ class Listening:
 
 @contextlib.asynccontextmanager
 async def listening(
-    app: Callable[[Scope, Receive, Send], Awaitable[None]],
+    app: AsgiApp,
+    limits: Limits | None = None,
+    is_control: Callable[[str], bool] = lambda _: False,
+) -> AsyncIterator[Listening]:
+    """Run a server with an ASGI `app` for the length of the block."""
+    async with answering(adapted(app), limits, is_control) as running:
+        yield running
+
+
+@contextlib.asynccontextmanager
+async def answering(
+    app: App,
     limits: Limits | None = None,
     is_control: Callable[[str], bool] = lambda _: False,
 ) -> AsyncIterator[Listening]:

@@ -15,6 +15,7 @@ from hostler.domain.hold import HoldRecord, HoldState, HoldView
 from hostler.domain.route import build
 from hostler.domain.values import EngineId, RouteName
 from hostler.gateway.app import Gateway
+from hostler.gateway.asgi import adapted
 from hostler.gateway.ask import Means
 from hostler.gateway.backoff import Backoff
 from hostler.gateway.choose import Chooser
@@ -39,7 +40,7 @@ from tests.fakes.clock import ManualClock
 from tests.fakes.driver import FakeDriver
 from tests.fakes.events import EventList
 from tests.fakes.ids import CountingIds
-from tests.fakes.listening import Client, Listening, listening, part, start
+from tests.fakes.listening import Client, Listening, answering, part, start
 from tests.fakes.raw_upstream import RawUpstream
 from tests.fakes.state_files import MemoryStateFiles
 from tests.gateway.wire import Answer, Target, chat_body, parsed, request
@@ -195,7 +196,7 @@ async def front(
             await raw.__aenter__()
             known.known[URLS[name]] = raw.address
         made = joined(fleet, clock, upstream, known, ring, redact)
-        async with listening(made.gateway) as server:
+        async with answering(made.gateway) as server:
             made.server = server
             yield made
     finally:
@@ -252,7 +253,7 @@ def joined(
         means=Means(
             engines=engines, upstream=upstream, backoff=backoff, clock=clock, bug=no_bug, redact=redact
         ),
-        control=control,
+        control=adapted(control),
         ended=lambda entry, outcome, status: ends.append((outcome, status, entry)),
     )
     return Front(

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from hostler.gateway.exchange import Receive, Scope, Send
+from hostler.gateway.asgi import Receive, Scope, Send
 from hostler.gateway.limits import MAX_PIPELINED
 from tests.fakes.listening import GET, POST, echo, listening, part, start
 

@@ -5,9 +5,10 @@ import socket
 
 import pytest
 
-from hostler.gateway.exchange import Receive, Scope, Send
-from hostler.gateway.server import CutShort, make_server, on_hang_up
-from tests.fakes.listening import GET, POST, echo, listening, part, start
+from hostler.gateway.asgi import Receive, Scope, Send, adapted
+from hostler.gateway.exchange import Exchange
+from hostler.gateway.server import CutShort, make_server
+from tests.fakes.listening import GET, POST, answering, echo, listening, part, start
 
 
 async def test_refusal_before_the_body_can_be_read() -> None:
@@ -50,9 +51,11 @@ async def test_continue_is_sent_when_the_body_is_wanted() -> None:
         assert await client.rest() == b""
 
 
-@pytest.mark.parametrize("body", [b"Content-Length: 5\r\n\r\nab", b"Content-Length: 2\r\n\r\nab"])
-@pytest.mark.parametrize("way", ["receive", "callback"])
-async def test_client_hangs_up(body: bytes, way: str) -> None:
+BODIES = [b"Content-Length: 5\r\n\r\nab", b"Content-Length: 2\r\n\r\nab"]
+
+
+@pytest.mark.parametrize("body", BODIES)
+async def test_client_hangs_up(body: bytes) -> None:
     """GW-9: a client that leaves is told of to the application, amid its body and before the first byte."""
     arrived = asyncio.Event()
     told = asyncio.Event()
@@ -60,9 +63,6 @@ async def test_client_hangs_up(body: bytes, way: str) -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
         arrived.set()
-        if way == "callback":
-            assert on_hang_up(scope, told.set)
-            await told.wait()
         while (await receive())["type"] != "http.disconnect":
             pass
         told.set()
@@ -76,17 +76,40 @@ async def test_client_hangs_up(body: bytes, way: str) -> None:
         await told.wait()
 
 
+@pytest.mark.parametrize("body", BODIES)
+async def test_client_hangs_up_and_nobody_reads(body: bytes) -> None:
+    """GW-9: who waits for something else is told by a call that a client left; what it says then is lost."""
+    arrived = asyncio.Event()
+    told = asyncio.Event()
+
+    async def answer(exchange: Exchange) -> None:
+        assert await exchange.read() == b"ab"
+        exchange.when_gone(told.set)
+        arrived.set()
+        await told.wait()
+        assert await exchange.read() is None
+        exchange.start(200, [])
+        exchange.write(b"late")
+
+    async with answering(answer) as server, asyncio.timeout(5):
+        client = await server.connect()
+        client.send(POST + body)
+        await arrived.wait()
+        client.close()
+        await told.wait()
+
+
 async def test_hang_up_behind_a_pipelined_request() -> None:
-    """GW-9: a client that sent a second request and leaves is told of to the first one's application."""
+    """GW-9: a client that sent a second request and leaves is told of to who answers the first one."""
     told = asyncio.Event()
     arrived = asyncio.Event()
 
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        on_hang_up(scope, told.set)
+    async def answer(exchange: Exchange) -> None:
+        exchange.when_gone(told.set)
         arrived.set()
         await told.wait()
 
-    async with listening(app) as server, asyncio.timeout(5):
+    async with answering(answer) as server, asyncio.timeout(5):
         client = await server.connect()
         client.send(GET + GET)
         await arrived.wait()
@@ -95,20 +118,45 @@ async def test_hang_up_behind_a_pipelined_request() -> None:
 
 
 async def test_hang_up_that_was() -> None:
-    """GW-9: who asks after the client left is told at once; under another server it is told so."""
+    """GW-9: who asks after the client left is told at once."""
     told = asyncio.Event()
 
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        assert on_hang_up(scope, told.set)
+    async def answer(exchange: Exchange) -> None:
+        while not exchange.is_over:
+            await exchange.changed()
+        exchange.when_gone(told.set)
 
-    async with listening(app) as server, asyncio.timeout(5):
+    async with answering(answer) as server, asyncio.timeout(5):
         client = await server.connect()
         client.send(GET)
         client.close()
         await told.wait()
-    assert not on_hang_up({}, told.set)
+
+
+@pytest.mark.parametrize("how", ["twice", "before", "after", "short", "long"])
+async def test_an_answer_out_of_order(how: str, caplog: pytest.LogCaptureFixture) -> None:
+    """SEC-3: who breaks the order or the length of an answer is logged, and no client takes it for whole."""
+
+    async def answer(exchange: Exchange) -> None:
+        if how != "before":
+            exchange.start(200, [(b"content-length", b"3")])
+        if how == "twice":
+            exchange.start(200, [])
+        exchange.write(b"abcd" if how == "long" else b"ab", last=how == "short")
+        if how == "after":
+            exchange.write(b"c", last=True)
+            exchange.write(b"d")
+
+    async with answering(answer) as server, asyncio.timeout(5):
+        client = await server.connect()
+        client.send(GET)
+        if how == "after":
+            assert await client.answer() == (200, b"abc")
+        elif how == "before":
+            assert (await client.answer())[0] == 500
+        else:
+            assert not (await client.rest()).endswith(b"\r\n\r\nabc")
+    assert len(caplog.records) == 1
 
 
 async def test_slow_reader() -> None:
@@ -296,7 +344,7 @@ async def test_server_runs_and_stops() -> None:
     sock = socket.socket()
     sock.bind(("127.0.0.1", 0))
     sock.listen()
-    server = make_server(app)
+    server = make_server(adapted(app))
     before = signal.getsignal(signal.SIGTERM)
     async with asyncio.timeout(10):
         task = asyncio.create_task(server.serve(sockets=[sock]))

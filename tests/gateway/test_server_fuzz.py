@@ -7,7 +7,7 @@ import h11
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.gateway.exchange import Receive, Scope, Send
+from hostler.gateway.asgi import Receive, Scope, Send, adapted
 from hostler.gateway.server import make_server
 from tests.fakes.listening import part, read_all, start
 
@@ -62,7 +62,7 @@ def serve(pieces: list[bytes]) -> tuple[list[Request], bytes]:
             await send(part(b"." * len(asked)))
 
     async def run() -> bytes:
-        server = make_server(app)
+        server = make_server(adapted(app))
         server.config.load()
         factory = cast("functools.partial[Any]", server.config.http_protocol_class)
         loop = asyncio.get_running_loop()

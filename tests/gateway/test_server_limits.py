@@ -4,7 +4,7 @@ import json
 import pytest
 
 from hostler.gateway import limits as limits_module
-from hostler.gateway.exchange import Receive, Scope, Send
+from hostler.gateway.asgi import Receive, Scope, Send
 from hostler.gateway.limits import Door, Entry
 from hostler.gateway.server import Limits
 from tests.fakes.listening import GET, POST, SOON, echo, listening, part, read_all, start

@@ -43,10 +43,10 @@ from hostler.daemon import Daemon
 from hostler.domain.fleet import DriverKind, Secret, frozen
 from hostler.domain.values import EngineId
 from hostler.gateway.app import Gateway
+from hostler.gateway.asgi import AsgiApp, adapted
 from hostler.gateway.ask import Means as AskMeans
 from hostler.gateway.backoff import Backoff
 from hostler.gateway.choose import Chooser
-from hostler.gateway.exchange import App
 from hostler.gateway.models import Models
 from hostler.gateway.places import Places
 from hostler.gateway.server import make_server
@@ -378,6 +378,6 @@ def _gateway(ground: Ground, world: World, control: Control, observer: Observer)
         chooser=chooser,
         models=Models(lanes=control.engines.lanes, created=int(world.clock.now().timestamp())),
         means=means,
-        control=cast("App", create_app(control)),
+        control=adapted(cast("AsgiApp", create_app(control))),
         ended=observer.ended,
     )

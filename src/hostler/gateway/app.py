@@ -1,4 +1,4 @@
-"""The gateway's front: a raw ASGI callable for inference paths, in front of the control API (GW-3).
+"""The gateway's front: it answers inference paths itself, and stands in front of the control API (GW-3).
 
 Decides who may ask, what the body must be, and which route it means. No store, lock or network call
 stands between a request and an engine that runs.
@@ -32,11 +32,11 @@ from hostler.gateway import body as bodies
 from hostler.gateway import headers as head_rules
 from hostler.gateway.ask import Means
 from hostler.gateway.choose import Asked, Chooser
-from hostler.gateway.exchange import App, CutShort, Receive, Scope, Send
+from hostler.gateway.exchange import App, CutShort, Exchange
 from hostler.gateway.intake import read_body
 from hostler.gateway.known import Known
 from hostler.gateway.models import Models
-from hostler.gateway.paths import Direct, Inference, ModelList, classify
+from hostler.gateway.paths import Direct, Inference, ModelList, Path, classify
 from hostler.gateway.serve import Serving
 from hostler.services.browser_guard import BrowserGuard
 from hostler.services.keys import Keyring, Principal
@@ -59,7 +59,7 @@ Ended = Callable[[InFlight, Outcome, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
-    """The ASGI application of one daemon. `control` gets what is no inference; `ended` hears every end."""
+    """Answers every request of one daemon. `control` gets what is no inference; `ended` hears every end."""
 
     routes: Routes
     requests: Requests
@@ -72,38 +72,36 @@ class Gateway:
     ended: Ended
     hosts: set[bytes] = field(default_factory=set)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, exchange: Exchange) -> None:
         """One request."""
-        path = classify(
-            scope["method"], scope.get("raw_path") or scope["path"].encode(), scope["query_string"]
-        )
+        asked = exchange.asked
+        path = classify(asked.method, asked.raw_path, asked.query)
         if path is None:
-            await self.control(scope, receive, send)
+            await self.control(exchange)
             return
-        known = Known(scope["headers"])
-        peer = scope.get("client")
-        who = requester(ip=peer[0] if peer else None, ua=known.words(b"user-agent"), client=known.client)
-        serving = Serving(self.means, self.requests, who, scope, send)
-
-        async def work() -> None:
-            self._guard(serving.method, known)
-            match path:
-                case Inference():
-                    await self._infer(serving, path, known, receive)
-                case Direct():
-                    await self._direct(serving, path, known, receive)
-                case ModelList():
-                    await self._list(serving, path, known)
-
+        known = Known(asked.headers)
+        client = exchange.connection.client
+        who = requester(ip=client[0] if client else None, ua=known.words(b"user-agent"), client=known.client)
+        serving = Serving(self.means, self.requests, who, exchange)
         outcome = Outcome.INTERNAL
         try:
-            outcome = await serving.run(work)
+            outcome = await serving.run(self._answer(serving, path, known, exchange))
         finally:
             self.requests.close(serving.entry)
             serving.seat.leave()
             self.ended(serving.entry, outcome, serving.status)
         if serving.unfinished:
             raise CutShort
+
+    async def _answer(self, serving: Serving, path: Path, known: Known, exchange: Exchange) -> None:
+        self._guard(serving.method, known)
+        match path:
+            case Inference():
+                await self._infer(serving, path, known, exchange)
+            case Direct():
+                await self._direct(serving, path, known, exchange)
+            case ModelList():
+                await self._list(serving, path, known)
 
     # ------------------------------------------------------------ who asks
 
@@ -122,11 +120,11 @@ class Gateway:
 
     # ------------------------------------------------------------ inference
 
-    async def _infer(self, serving: Serving, path: Inference, known: Known, receive: Receive) -> None:
+    async def _infer(self, serving: Serving, path: Inference, known: Known, exchange: Exchange) -> None:
         if serving.method != "POST":
             raise MethodNotAllowed(method=serving.method, path=path.target, allowed="POST")
         principal = self._who(serving, known, Right.INFER)
-        body = await self._body(serving, known, receive, self.routes.table.largest)
+        body = await self._body(serving, known, exchange, self.routes.table.largest)
         try:
             routed = bodies.route(body)
         except bodies.BodyError as error:
@@ -135,7 +133,7 @@ class Gateway:
         found = lookup(table, routed.model)
         self._may(principal, found)
         _fits(table.fleet, found, len(body))
-        serving.wants_stream = path.streams and b'"stream"' in body and _streams(body)
+        serving.wants_stream = path.streams and routed.streams
         chosen = _class(table.fleet, known, principal, found)
         asked = Asked(
             table=table,
@@ -167,8 +165,8 @@ class Gateway:
             entry.requester = with_lease(entry.requester, lease)
         return principal
 
-    async def _body(self, serving: Serving, known: Known, receive: Receive, limit: int) -> bytes:
-        body = await read_body(receive, limit, known.length, serving.seat)
+    async def _body(self, serving: Serving, known: Known, exchange: Exchange, limit: int) -> bytes:
+        body = await read_body(exchange, limit, known.length, serving.seat)
         serving.entry.bytes_in = len(body)
         serving.entry.phase = "read"
         return body
@@ -181,7 +179,7 @@ class Gateway:
 
     # ------------------------------------------------------------ the rest
 
-    async def _direct(self, serving: Serving, path: Direct, known: Known, receive: Receive) -> None:
+    async def _direct(self, serving: Serving, path: Direct, known: Known, exchange: Exchange) -> None:
         """`/upstream/<engine>/…`. A read starts nothing: an engine that does not run is refused."""
         principal = self._who(serving, known, Right.INFER, Right.NODE)
         table = self.routes.table
@@ -190,7 +188,7 @@ class Gateway:
             near = nearest(path.engine, table.engines)
             raise EngineNotFound(engine=shorten(path.engine, 256), nearest=near)
         self._may(principal, found)
-        body = await self._body(serving, known, receive, table.fleet.gateway.max_body)
+        body = await self._body(serving, known, exchange, table.fleet.gateway.max_body)
         serving.wants_stream = _is_streamed(path, body)
         chosen = _class(table.fleet, known, principal, found)
         asked = Asked(
@@ -272,20 +270,13 @@ def named(table: Table, names: tuple[str, ...]) -> str:
     return next((name for name in names if any(name in it for it in known)), names[0])
 
 
-def _streams(body: bytes) -> bool:
-    """Whether the body asks for a stream."""
-    found = bodies.locate(body)
-    span = found.values.get("stream")
-    return span is not None and body[span[0] : span[1]] == b"true"
-
-
 def _is_streamed(path: Direct, body: bytes) -> bool:
     """Whether what another gateway sent on asks for a stream: it lives by comments while it waits (GW-6)."""
     meant = classify("POST", path.target.encode("latin-1"), b"")
     if not isinstance(meant, Inference) or not meant.streams or b'"stream"' not in body:
         return False
     try:
-        return _streams(body)
+        return bodies.is_true(body, bodies.locate(body), "stream")
     except bodies.BodyError:
         return False
 

@@ -72,10 +72,14 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Routed:
-    """A body whose model is known: `model` is its name, decoded, and `span` the value with its quotes."""
+    """A body whose model is known: `model` is its name, decoded, and `span` the value with its quotes.
+
+    `streams`: it asks for its answer as a stream.
+    """
 
     model: str
     span: Span
+    streams: bool = False
 
 
 _objects = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -103,8 +107,11 @@ def route(body: bytes) -> Routed:
 
     Raises Malformed, NotAnObject, DuplicateKey, ModelMissing, ModelNotText.
     """
-    span = _only_model(body) if len(body) <= _SMALL else None
-    return routed(body, locate(body)) if span is None else Routed(_model(body, span), span)
+    found = _only_model(body) if len(body) <= _SMALL else None
+    if found is None:
+        return routed(body, locate(body))
+    span, streams = found
+    return Routed(_model(body, span), span, streams)
 
 
 def routed(body: bytes, found: Found) -> Routed:
@@ -114,25 +121,28 @@ def routed(body: bytes, found: Found) -> Routed:
     span = found.values.get("model")
     if span is None:
         raise ModelMissing("the body names no `model`")
-    return Routed(_model(body, span), span)
+    return Routed(_model(body, span), span, is_true(body, found, "stream"))
 
 
-def _only_model(body: bytes) -> Span | None:
+def _only_model(body: bytes) -> tuple[Span, bool] | None:
     """The span of `model` in a body that spells it once anywhere, and no character by its number.
 
-    There the one spelling is the key, if msgspec sees the key at all. None: look properly.
+    There the one spelling is the key, if msgspec sees the key at all. Also whether `stream` is true. None:
+    look properly.
     """
     at = body.find(_MODEL)
     if at < 0 or body.find(_MODEL, at + 1) >= 0 or b"\\u00" in body:
         return None
     try:
-        raw = _objects.decode(body).get("model")
+        found = _objects.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+    raw = found.get("model")
     colon = _COLON.match(body, at + len(_MODEL))
     if raw is None or colon is None:
         return None
-    return colon.end(), colon.end() + len(memoryview(raw))
+    stream = found.get("stream")
+    return (colon.end(), colon.end() + len(memoryview(raw))), stream is not None and bytes(stream) == b"true"
 
 
 def locate(body: bytes) -> Found:

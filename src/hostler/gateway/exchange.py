@@ -1,7 +1,7 @@
-"""One request and its answer, between the connection and the application (ASGI 3, HTTP only).
+"""One request and its answer, between the connection and whoever answers it.
 
 Decides the framing and the bytes of an answer's head. Does not read the socket, and does not decide when a
-connection ends for reasons of its own: that is `server`.
+connection ends for reasons of its own: that is `server`. An ASGI application answers through `asgi`.
 """
 
 from __future__ import annotations
@@ -10,18 +10,14 @@ import asyncio
 import http
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol
+from dataclasses import dataclass
+from typing import Protocol
+
+from uvicorn.protocols.http.flow_control import FlowControl
 
 from hostler.gateway.sockets import reset
 
-Message = dict[str, Any]
-Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-SCOPE_KEY: Final = "hostler.exchange"
-"""Where an application finds the exchange in its scope, for `on_hang_up`."""
+Fields = list[tuple[bytes, bytes]]
 
 _log = logging.getLogger("hostler.gateway.server")
 
@@ -39,7 +35,7 @@ _INTERNAL_ERROR = (
 
 
 class CutShort(Exception):
-    """Raised by the application after its answer began: the connection ends unfinished, and nobody is logged.
+    """Raised by who answers, after the answer began: the connection ends unfinished, and nobody is logged.
 
     For an answer that has no place for an error frame: its reader must not take it for whole.
     """
@@ -50,71 +46,90 @@ class Connection(Protocol):
 
     transport: asyncio.Transport
     loop: asyncio.AbstractEventLoop
-
-    async def drain(self) -> None:
-        """Wait until the client took enough of what was written; returns at once when it left."""
+    flow: FlowControl
+    """Who is slow: the client that does not read, or we who do not want more of its body."""
+    client: tuple[str, int] | None
+    server: tuple[str, int | None] | None
 
     @property
-    def is_write_paused(self) -> bool:
-        """Whether there is anything to wait for."""
-
-    def let_read(self) -> None:
-        """The application wants more of the body."""
+    def scheme(self) -> str | None:
+        """`http` or `https`."""
 
     def finished(self, exchange: Exchange) -> None:
         """The answer is whole."""
 
-    def default_headers(self) -> list[tuple[bytes, bytes]]:
+    def default_headers(self) -> Fields:
         """Headers of every answer that does not bring its own `date`."""
 
 
+@dataclass(eq=False, slots=True)
+class Asked:
+    """The head of a request: `path` decoded, `raw_path` as it came. Names of headers are in lower case."""
+
+    method: str
+    path: str
+    raw_path: bytes
+    query: bytes
+    version: str
+    headers: Fields
+
+
 class Exchange:
-    """A request and its answer. `body` is what arrived and was not yet received by the application."""
+    """A request and its answer. `body` is what arrived and was not yet read."""
 
     __slots__ = (
         "_chunked",
-        "_connection",
-        "_end_received",
-        "_is_head",
         "_left",
         "_unsent",
         "_waiter",
+        "asked",
         "body",
+        "connection",
         "disconnected",
+        "flow",
         "keep_alive",
+        "loop",
         "more_body",
         "on_hang_up",
         "response_complete",
         "response_started",
-        "scope",
         "waits_for_continue",
     )
 
     def __init__(
-        self, scope: Scope, connection: Connection, *, keep_alive: bool, expects_continue: bool
+        self, asked: Asked, connection: Connection, *, keep_alive: bool, expects_continue: bool
     ) -> None:
-        self.scope = scope
+        self.asked = asked
         self.keep_alive = keep_alive
         self.waits_for_continue = expects_continue
-        self.body = bytearray()
+        self.body: bytes | bytearray = b""
         self.more_body = True
         self.disconnected = False
         self.response_started = False
         self.response_complete = False
         self.on_hang_up: Callable[[], object] | None = None
-        self._connection = connection
-        self._is_head = scope["method"] == "HEAD"
-        self._end_received = False
+        self.flow = connection.flow
+        self.loop = connection.loop
+        self.connection = connection
         self._chunked = False
         self._left: int | None = None
         self._unsent = b""
         self._waiter: asyncio.Future[None] | None = None
-        scope[SCOPE_KEY] = self
 
     # For the connection.
 
+    def add(self, part: bytes) -> None:
+        """A part of the body arrived. One that comes alone, as most do, is not copied."""
+        if not self.body:
+            self.body = part
+        elif isinstance(self.body, bytearray):
+            self.body += part
+        else:
+            self.body = bytearray(self.body) + part
+        self.wake()
+
     def wake(self) -> None:
-        """Something changed that the application may wait for in `receive`."""
+        """Something changed that `read` or `changed` may wait for."""
         waiter = self._waiter
         if waiter is not None:
             self._waiter = None
@@ -122,7 +137,7 @@ class Exchange:
                 waiter.set_result(None)
 
     def hang_up(self) -> None:
-        """The client is gone, or is refused the rest: the application is told, what it sends is dropped."""
+        """The client is gone, or is refused the rest: who answers is told, what it writes is dropped."""
         if self.response_complete or self.disconnected:
             return
         self.disconnected = True
@@ -130,10 +145,10 @@ class Exchange:
         if self.on_hang_up is not None:
             self.on_hang_up()
 
-    async def run_asgi(self, app: App) -> None:
-        """Run the application; whatever it does, the client gets an answer or a cut connection."""
+    async def run(self, app: App) -> None:
+        """Have it answered; whatever `app` does, the client gets an answer or a cut connection."""
         try:
-            await app(self.scope, self.receive, self.send)
+            await app(self)
         except asyncio.CancelledError:
             self._cut()
             raise
@@ -141,63 +156,99 @@ class Exchange:
             self._cut()
         except Exception:  # noqa: BLE001 # any bug of the application's must end in an answer or a cut
             if not self.disconnected:
-                _log.exception("the application failed on %s %s", self.scope["method"], self.scope["path"])
+                _log.exception("the application failed on %s %s", self.asked.method, self.asked.path)
             await self._fail()
         else:
             if not self.response_complete and not self.disconnected:
-                _log.error("no whole answer for %s %s", self.scope["method"], self.scope["path"])
+                _log.error("no whole answer for %s %s", self.asked.method, self.asked.path)
                 await self._fail()
         finally:
-            # The scope and the exchange hold each other: a ring that only the collector would open.
-            self.scope.pop(SCOPE_KEY, None)
+            # Who is told and the exchange hold each other: a ring that only the collector would open.
             self.on_hang_up = None
 
-    # For the application.
+    # For who answers.
 
-    async def receive(self) -> Message:
-        """ASGI: the next part of the body, or that the client is gone. Asking for the body sends 100."""
+    def when_gone(self, callback: Callable[[], object]) -> None:
+        """Have `callback` called, once, when the client leaves amid its answer; at once if it left.
+
+        Cheaper than a task that waits for it.
+        """
+        self.on_hang_up = callback
+        if self.disconnected:
+            callback()
+
+    async def read(self) -> bytes | None:
+        """The next part of the body, b"" at its end; None when the client is gone, or its answer is whole.
+
+        Asking for the body sends 100.
+        """
         if self.waits_for_continue and not self.disconnected:
             self.waits_for_continue = False
-            self._connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        self._connection.let_read()
-        while not (self.disconnected or self.response_complete):
-            if self.body or not (self.more_body or self._end_received):
-                self._end_received = not self.more_body
-                data = bytes(self.body)
-                self.body.clear()
-                return {"type": "http.request", "body": data, "more_body": self.more_body}
-            self._waiter = self._connection.loop.create_future()
-            await self._waiter
-        return {"type": "http.disconnect"}
+            self.connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self.flow.resume_reading()
+        while not self.body and self.more_body and not self.is_over:
+            await self.changed()
+        if self.is_over:
+            return None
+        part, self.body = bytes(self.body), b""
+        return part
 
-    async def send(self, message: Message) -> None:
-        """ASGI: the head of the answer, then its body; waits while the client is slow."""
-        if self._connection.is_write_paused and not self.disconnected:
-            await self._connection.drain()
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nobody to answer, or nothing more to say."""
+        return self.disconnected or self.response_complete
+
+    async def changed(self) -> None:
+        """Wait until something arrived, or it is over. One waits at a time."""
+        self._waiter = self.loop.create_future()
+        await self._waiter
+
+    def start(self, status: int, headers: Fields) -> None:
+        """Begin the answer. Its head goes out with the first part of the body, or by `flush`.
+
+        Raises RuntimeError on a second beginning and on a header that is none, LookupError on such a status.
+        """
+        if self.response_started:
+            raise RuntimeError("the answer has begun already")
         if self.disconnected:
             return
-        if not self.response_started:
-            self._expect(message, "http.response.start")
-            head = self._head(message["status"], message.get("headers", ()))
-            self.response_started = True
-            self.waits_for_continue = False
-            self._unsent = head
-            self._connection.loop.call_soon(self._send_head)
-        elif not self.response_complete:
-            self._expect(message, "http.response.body")
-            self._write(message.get("body", b""), more=message.get("more_body", False))
-        else:
-            raise RuntimeError(f"{message['type']} after the answer was complete")
+        self._unsent = self._head(status, headers)
+        self.response_started = True
+        self.waits_for_continue = False
+
+    def flush(self) -> None:
+        """Write the head, unless the first part of the body took it along: then both were one system call."""
+        head = self._unsent
+        if head and not self.disconnected:
+            self._unsent = b""
+            self.connection.transport.write(head)
+
+    def write(self, body: bytes, *, last: bool = False) -> None:
+        """Write a part of the body, and complete the answer when it is the last; dropped when it is over.
+
+        Does not wait: `flow` says when the client is slow. Raises RuntimeError when a length that was told is
+        not kept, and out of order.
+        """
+        if self.disconnected:
+            return
+        if not self.response_started or self.response_complete:
+            raise RuntimeError("a part of no answer")
+        data = self._framed(body, last=last)
+        if self._unsent:
+            data = self._unsent + data
+            self._unsent = b""
+        if data:
+            self.connection.transport.write(data)
+        if last:
+            if self._left:
+                raise RuntimeError("the answer is shorter than its Content-Length")
+            self.response_complete = True
+            self.wake()
+            self.connection.finished(self)
 
     # Its own.
 
-    @staticmethod
-    def _expect(message: Message, kind: str) -> None:
-        """A message out of order is the application's bug."""
-        if message["type"] != kind:
-            raise RuntimeError(f"{kind} was expected, not {message['type']}")
-
-    def _head(self, status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
+    def _head(self, status: int, headers: Fields) -> bytes:
         """The head's bytes; how the body is delimited is decided here.
 
         Raises RuntimeError on a line break in a header: each line end in the result is one we wrote.
@@ -219,7 +270,7 @@ class Exchange:
                 dated = dated or low == b"date"
             parts += (name, b": ", value, b"\r\n")
             count += 1
-        for name, value in () if dated else self._connection.default_headers():
+        for name, value in () if dated else self.connection.default_headers():
             parts += (name, b": ", value, b"\r\n")
             count += 1
         count += self._frame(parts, status, length, closes=closes)
@@ -236,11 +287,11 @@ class Exchange:
         have to be read to its end. HTTP/1.0 knows no chunks: there the connection's end is the body's.
         """
         lines = 0
-        if self._is_head or status in (204, 304):
+        if self.asked.method == "HEAD" or status in (204, 304):
             self._left = 0
         elif length is not None:
             self._left = length
-        elif self.scope["http_version"] == "1.1":
+        elif self.asked.version == "1.1":
             self._chunked = True
             parts.append(b"transfer-encoding: chunked\r\n")
             lines += 1
@@ -250,34 +301,12 @@ class Exchange:
             lines += 1
         return lines
 
-    def _send_head(self) -> None:
-        """Write the head, unless the first part of the body took it along: then both were one system call."""
-        head = self._unsent
-        if head and not self.disconnected:
-            self._unsent = b""
-            self._connection.transport.write(head)
-
-    def _write(self, body: bytes, *, more: bool) -> None:
-        """Write a part of the body, and complete the answer when it is the last."""
-        data = self._framed(body, more=more)
-        if self._unsent:
-            data = self._unsent + data
-            self._unsent = b""
-        if data:
-            self._connection.transport.write(data)
-        if not more:
-            if self._left:
-                raise RuntimeError("the answer is shorter than its Content-Length")
-            self.response_complete = True
-            self.wake()
-            self._connection.finished(self)
-
-    def _framed(self, body: bytes, *, more: bool) -> bytes:
+    def _framed(self, body: bytes, *, last: bool) -> bytes:
         """A part of the body as it goes over the wire."""
         if self._chunked:
             data = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
-            return data if more else data + b"0\r\n\r\n"
-        if self._is_head or not body:
+            return data + b"0\r\n\r\n" if last else data
+        if not body or self.asked.method == "HEAD":
             return b""
         if self._left is not None:
             self._left -= len(body)
@@ -291,8 +320,10 @@ class Exchange:
             self._cut()
             return
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(_INTERNAL_ERROR))]
-        await self.send({"type": "http.response.start", "status": 500, "headers": headers})
-        await self.send({"type": "http.response.body", "body": _INTERNAL_ERROR})
+        if self.flow.write_paused:
+            await self.flow.drain()
+        self.start(500, headers)
+        self.write(_INTERNAL_ERROR, last=True)
 
     def _cut(self) -> None:
         """End the connection so that an unfinished answer cannot be taken for whole.
@@ -301,24 +332,14 @@ class Exchange:
         """
         if self.response_complete or self.disconnected:
             return
-        self._send_head()
+        self.flush()
         self.disconnected = True
         if self.response_started and not self._chunked and self._left is None:
             # Delimited by the connection's end: only a reset says that this was not it.
-            reset(self._connection.transport)
+            reset(self.connection.transport)
         else:
-            self._connection.transport.close()
+            self.connection.transport.close()
 
 
-def on_hang_up(scope: Scope, callback: Callable[[], object]) -> bool:
-    """Have `callback` called, once, when the client leaves before its answer is whole; at once if it left.
-
-    Cheaper than a task that waits in `receive`. False under another server, where only `receive` tells.
-    """
-    exchange = scope.get(SCOPE_KEY)
-    if not isinstance(exchange, Exchange):
-        return False
-    exchange.on_hang_up = callback
-    if exchange.disconnected:
-        callback()
-    return True
+App = Callable[[Exchange], Awaitable[None]]
+"""Who answers: the gateway, or an ASGI application by `asgi.adapted`."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hostler.domain.errors import LimitReached, TooLarge
-from hostler.gateway.exchange import Receive
+from hostler.gateway.exchange import Exchange
 
 MOST_HELD: Final = 256 << 20
 """Bytes of all bodies together that are held at once: the memory gate counts on what the box has left."""
@@ -47,7 +47,7 @@ class Seat:
         self.held = 0
 
 
-async def read_body(receive: Receive, limit: int, declared: int | None, seat: Seat) -> bytes:
+async def read_body(exchange: Exchange, limit: int, declared: int | None, seat: Seat) -> bytes:
     """The whole request body. Refuses `too_large` before reading when its declared length says so.
 
     Refuses `limit` when all bodies together are too much. What comes byte by byte is kept as bytes, not as
@@ -56,18 +56,16 @@ async def read_body(receive: Receive, limit: int, declared: int | None, seat: Se
     if declared is not None and declared > limit:
         raise TooLarge(what="request body", limit=limit)
     whole: bytes | bytearray = b""
-    more = True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
+    while True:
+        part = await exchange.read()
+        if part is None:
             raise ClientGone
-        part: bytes = message.get("body", b"")
-        more = message.get("more_body", False)
         if len(whole) + len(part) > limit:
             raise TooLarge(what="request body", limit=limit)
         seat.take(len(part))
-        if not whole:
-            whole = bytearray(part) if more else part
-        else:
-            whole += part
-    return bytes(whole)
+        if not exchange.more_body and not whole:
+            return part
+        whole = whole if isinstance(whole, bytearray) else bytearray()
+        whole += part
+        if not exchange.more_body:
+            return bytes(whole)

@@ -6,6 +6,7 @@ applies it.
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import json
 from collections.abc import Callable
@@ -157,6 +158,7 @@ class Door:
                 del self._of_client[client]
 
 
+@functools.lru_cache(maxsize=1024)
 def _is_own(client: str) -> bool:
     """Whether an address is this host's loopback: services behind it are many, and share one address."""
     try:

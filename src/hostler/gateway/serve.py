@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Final
 
 from hostler.domain.errors import Internal, Refusal, UpstreamBroke, UpstreamUnreachable
@@ -17,7 +17,7 @@ from hostler.domain.values import Requester
 from hostler.gateway import headers as head_rules
 from hostler.gateway.ask import Means, ask, translated
 from hostler.gateway.choose import Attempt, Choice
-from hostler.gateway.exchange import Scope, Send, on_hang_up
+from hostler.gateway.exchange import Exchange
 from hostler.gateway.intake import ClientGone, Seat
 from hostler.gateway.stream import Framing, Tracker, comment
 from hostler.gateway.upstream import Response, UpstreamError, UpstreamSilent
@@ -51,14 +51,13 @@ class Serving:
         "_cause",
         "_deadline",
         "_ending",
-        "_frames",
+        "_exchange",
         "_gone",
         "_gone_at",
         "_head_sent",
         "_lane",
         "_means",
         "_route",
-        "_send",
         "_stopped",
         "_task",
         "_tracker",
@@ -70,24 +69,22 @@ class Serving:
         "wants_stream",
     )
 
-    def __init__(
-        self, means: Means, requests: Requests, requester: Requester, scope: Scope, send: Send
-    ) -> None:
+    def __init__(self, means: Means, requests: Requests, requester: Requester, exchange: Exchange) -> None:
         self._means = means
-        self._send = send
+        self._exchange = exchange
         self._task = asyncio.current_task()
         self._cause: Refusal | None = None
         self._lane: Lane | None = None
-        self._asked = self._gone = self._head_sent = self._frames = self._ending = self._stopped = False
+        self._asked = self._gone = self._head_sent = self._ending = self._stopped = False
         self._gone_at = self._deadline = 0.0
-        self._tracker = Tracker()
+        self._tracker: Tracker | None = None
         self._route: Fields = []
         self.seat = Seat(means.hall)
-        self.entry = requests.open(requester, route="-", path=scope["path"], cut=self.cut)
-        self.method: str = scope["method"]
+        self.entry = requests.open(requester, route="-", path=exchange.asked.path, cut=self.cut)
+        self.method = exchange.asked.method
         self.status = 0
         self.wants_stream = self.unfinished = False
-        on_hang_up(scope, self._hung_up)
+        exchange.when_gone(self._hung_up)
 
     # ------------------------------------------------------------ how it may be ended from outside
 
@@ -115,7 +112,7 @@ class Serving:
 
     # ------------------------------------------------------------ the whole of it
 
-    async def run(self, work: Callable[[], Awaitable[None]]) -> Outcome:
+    async def run(self, work: Awaitable[None]) -> Outcome:
         """Run `work` and end its answer properly, whatever happens. How it ended."""
         try:
             outcome = await self._outcome(work)
@@ -123,9 +120,9 @@ class Serving:
             self._leave()
         return Outcome.CLIENT_GONE if self._gone else outcome
 
-    async def _outcome(self, work: Callable[[], Awaitable[None]]) -> Outcome:
+    async def _outcome(self, work: Awaitable[None]) -> Outcome:
         try:
-            await work()
+            await work
         except asyncio.CancelledError:
             return await self._cancelled()
         except ClientGone:
@@ -177,8 +174,8 @@ class Serving:
         if not self._head_sent:
             status, fields, payload = inference_answer(refusal)
             await self.answer(status, [*fields, *self._route], payload)
-        elif self._frames:
-            await self._write(self._tracker.closing(Framing.OPENAI, error_of(refusal)), last=True)
+        elif self._tracker is not None:
+            await self._say(self._tracker.closing(Framing.OPENAI, error_of(refusal)), last=True)
         else:
             self.unfinished = True
 
@@ -282,8 +279,8 @@ class Serving:
                 ]
                 self.status = 200
                 await self._start(200, fields)
-                self._frames = True
-            await self._write(comment(self._means.engines.starting.progress(lane)))
+                self._tracker = Tracker()
+            await self._say(comment(self._means.engines.starting.progress(lane)))
 
     async def _within(self, ready: asyncio.Future[None], seconds: float) -> bool:
         """Whether it is done, after at most `seconds`."""
@@ -307,23 +304,42 @@ class Serving:
         frames = streams and plain
         if not self._head_sent:
             await self._start(response.status, head_rules.to_caller(fields, streams=frames, added=served))
-            self._frames = frames
+            self._tracker = Tracker() if frames else None
         entry = self.entry
         entry.phase = "streaming" if streams else "answering"
-        while chunk := await response.next():
-            if entry.first_byte is None:
-                entry.first_byte = self._means.clock.elapsed()
-            if frames:
-                self._tracker.feed(chunk)
-                await self._write(chunk)
-            elif response.at_end:
-                await self._write(chunk, last=True)
+        await self._pass_body(response)
+
+    async def _pass_body(self, response: Response) -> None:
+        """Pass on what came with the head, then the rest as it comes; wait only for a slow client."""
+        if response.is_over:
+            data = await response.next()
+            self._note(data)
+            await self._write(data, last=response.at_end)
+            if response.at_end:
                 return
-            else:
-                await self._write(chunk)
-            if self._gone and self._means.clock.elapsed() - self._gone_at > DRAINED_S:
-                raise ClientGone
+        exchange = self._exchange
+        if not response.waiting:
+            exchange.flush()
+        while await response.pass_to(self._pass):
+            await exchange.flow.drain()
         await self._write(b"", last=True)
+
+    def _pass(self, chunk: bytes) -> bool:
+        """Write a chunk; whether the client takes more. Called as each comes, not by our task."""
+        self._note(chunk)
+        self._exchange.write(chunk)
+        if self._gone and self._means.clock.elapsed() - self._gone_at > DRAINED_S:
+            raise ClientGone
+        return not self._exchange.flow.write_paused
+
+    def _note(self, chunk: bytes) -> None:
+        """Count what passes, and follow a stream that a frame of ours may have to end."""
+        entry = self.entry
+        if entry.first_byte is None:
+            entry.first_byte = self._means.clock.elapsed()
+        entry.bytes_out += len(chunk)
+        if self._tracker is not None:
+            self._tracker.feed(chunk)
 
     async def _broken(self, attempt: Attempt, response: Response) -> None:
         """Refuses `upstream_died`: comments went out already, and what came is no stream to follow them."""
@@ -344,13 +360,11 @@ class Serving:
             fields = [field for field in fields if field[0].lower() != b"content-length"]
             fields += [(b"content-length", b"%d" % len(text))] if response.at_end else []
         await self._start(response.status, fields)
-        if response.at_end:
-            await self._write(text, last=True)
-            return
-        await self._write(text)
+        await self._say(text, last=response.at_end)
         while chunk := await response.next():
-            await self._write(chunk)
-        await self._write(b"", last=True)
+            await self._say(chunk)
+        if not self._exchange.response_complete:
+            await self._say(b"", last=True)
 
     def _redacted(self, data: bytes) -> bytes:
         return self._means.redact(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
@@ -361,12 +375,19 @@ class Serving:
         """A whole answer of ours."""
         self.status = status
         await self._start(status, [*fields, (b"content-length", b"%d" % len(payload))])
-        await self._write(payload, last=True)
+        await self._say(payload, last=True)
 
     async def _start(self, status: int, fields: Fields) -> None:
-        await self._send({"type": "http.response.start", "status": status, "headers": fields})
+        if self._exchange.flow.write_paused:
+            await self._exchange.flow.drain()
+        self._exchange.start(status, fields)
         self._head_sent = True
 
-    async def _write(self, data: bytes, *, last: bool = False) -> None:
+    async def _say(self, data: bytes, *, last: bool = False) -> None:
         self.entry.bytes_out += len(data)
-        await self._send({"type": "http.response.body", "body": data, "more_body": not last})
+        await self._write(data, last=last)
+
+    async def _write(self, data: bytes, *, last: bool = False) -> None:
+        if self._exchange.flow.write_paused:
+            await self._exchange.flow.drain()
+        self._exchange.write(data, last=last)

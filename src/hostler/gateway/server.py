@@ -14,11 +14,11 @@ from typing import Any, cast
 import uvicorn
 
 from hostler.domain.fleet import Tls
-from hostler.gateway.exchange import App, CutShort, on_hang_up
+from hostler.gateway.exchange import App, CutShort
 from hostler.gateway.limits import Door, Limits, Trouble
 from hostler.gateway.server_protocol import HostlerProtocol
 
-__all__ = ["CutShort", "Door", "HostlerProtocol", "Limits", "Trouble", "make_server", "on_hang_up"]
+__all__ = ["CutShort", "Door", "HostlerProtocol", "Limits", "Trouble", "make_server"]
 
 
 def make_server(
@@ -31,9 +31,10 @@ def make_server(
 ) -> uvicorn.Server:
     """A server for the daemon's own loop: `await server.serve(sockets=…)`, then `should_exit = True` to stop.
 
-    `sockets` are bound by the caller. `is_control(path)` names the paths that the reserve of connections is
-    for. `grace_s` bounds a stop; None waits for every answer. `tls`: every listener speaks it. The server
-    leaves signals and logging alone, and runs no lifespan.
+    `app` answers exchanges; an ASGI application does so by `asgi.adapted`. `sockets` are bound by the caller.
+    `is_control(path)` names the paths that the reserve of connections is for. `grace_s` bounds a stop; None
+    waits for every answer. `tls`: every listener speaks it. The server leaves signals and logging alone, and
+    runs no lifespan.
     """
     bounds = limits if limits is not None else Limits()
     protocol = functools.partial(HostlerProtocol, door=Door(bounds, is_control), limits=bounds)

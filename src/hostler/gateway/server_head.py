@@ -1,4 +1,4 @@
-"""The head of a request: what makes one refused, and what the application reads of it (SEC-3).
+"""The head of a request: what makes one refused, and what is answered of it (SEC-3).
 
 Decides nothing about bodies and connections; pure functions of bytes.
 """
@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 from urllib.parse import unquote
 
 import httptools
 
+from hostler.gateway.exchange import Asked
 from hostler.gateway.limits import Trouble
 
 Fields = Sequence[tuple[bytes, bytes]]
 """Header fields in order, names in lower case."""
 
 _UPGRADE = (b"upgrade", b"http2-settings")
+
+_PLAIN = re.compile(rb"/[A-Za-z0-9._/-]*")
+"""A target that is its own path: no query, nothing encoded, and so nothing to take apart."""
 
 _NOT_IN_HOST = re.compile(rb'[ \t,/\\@?#"<>^`{|}]')
 
@@ -55,19 +58,20 @@ def _authority(url: bytes) -> bytes | None:
     return rest.split(b"/", 1)[0].split(b"?", 1)[0].lower()
 
 
-def fill_scope(scope: dict[str, Any], method: bytes, version: str, url: bytes) -> None:
-    """Put the request line into an ASGI scope: the path decoded, and as it came in `raw_path`.
+def asked_for(method: bytes, version: str, url: bytes, headers: list[tuple[bytes, bytes]]) -> Asked:
+    """The head of a request as it is answered: the path decoded, and as it came in `raw_path`.
 
     Raises httptools' errors and UnicodeDecodeError on a target that is none.
     """
+    if _PLAIN.fullmatch(url):
+        return Asked(method.decode("ascii"), url.decode("ascii"), url, b"", version, headers)
     parsed = httptools.parse_url(url) if url != b"*" else None
     raw_path = (parsed.path or b"/") if parsed is not None else url
     path = raw_path.decode("ascii")
-    scope["method"] = method.decode("ascii")
-    scope["http_version"] = version
-    scope["path"] = unquote(path) if "%" in path else path
-    scope["raw_path"] = raw_path
-    scope["query_string"] = (parsed.query or b"") if parsed is not None else b""
+    query = (parsed.query or b"") if parsed is not None else b""
+    return Asked(
+        method.decode("ascii"), unquote(path) if "%" in path else path, raw_path, query, version, headers
+    )
 
 
 def without_upgrade(method: bytes, version: str, url: bytes, headers: Fields) -> bytes:

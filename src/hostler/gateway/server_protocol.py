@@ -30,7 +30,7 @@ from hostler.gateway.limits import (
     Limits,
     Trouble,
 )
-from hostler.gateway.server_head import fill_scope, judge, without_upgrade
+from hostler.gateway.server_head import asked_for, judge, without_upgrade
 from hostler.gateway.sockets import send_at_once
 
 
@@ -123,19 +123,6 @@ class HostlerProtocol(HttpToolsProtocol):
 
     # What an exchange asks for (`exchange.Connection`).
 
-    async def drain(self) -> None:
-        """As `Connection`."""
-        await self.flow.drain()
-
-    @property
-    def is_write_paused(self) -> bool:
-        """As `Connection`."""
-        return self.flow.write_paused
-
-    def let_read(self) -> None:
-        """As `Connection`."""
-        self.flow.resume_reading()
-
     def default_headers(self) -> list[tuple[bytes, bytes]]:
         """As `Connection`."""
         return self.server_state.default_headers
@@ -185,7 +172,9 @@ class HostlerProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """The first byte of a request; one behind another shares its reads, so its head is counted itself."""
-        super().on_message_begin()
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
         self._has_begun = True
         if self._running is not None:
             self._head_read = MAX_HEAD_BYTES + 1
@@ -211,8 +200,8 @@ class HostlerProtocol(HttpToolsProtocol):
         if self.parser.should_upgrade():
             self._is_replayed = True
             return
-        fill_scope(cast("dict[str, Any]", self.scope), method, version, self.url)
-        if self._entry is Entry.RESERVE and not self._door.is_control(self.scope["path"]):
+        asked = asked_for(method, version, self.url, self.headers)
+        if self._entry is Entry.RESERVE and not self._door.is_control(asked.path):
             raise self._refused(Trouble.FULL)
         if len(self._queue) >= MAX_PIPELINED:
             raise self._refused(Trouble.BAD_REQUEST)
@@ -221,7 +210,7 @@ class HostlerProtocol(HttpToolsProtocol):
         self._disarm()
         self._quiet = 0
         exchange = Exchange(
-            cast("dict[str, Any]", self.scope),
+            asked,
             self,
             keep_alive=version == "1.1" and self.parser.should_keep_alive() and self._entry is Entry.OPEN,
             expects_continue=self.expect_100_continue and version == "1.1",
@@ -238,10 +227,9 @@ class HostlerProtocol(HttpToolsProtocol):
         exchange = self.cycle
         if self._is_replayed or exchange is None or exchange.response_complete:
             return
-        exchange.body += body
+        exchange.add(body)
         if len(exchange.body) > HIGH_WATER_LIMIT:
             self.flow.pause_reading()
-        exchange.wake()
 
     def on_message_complete(self) -> None:
         """The request is whole."""
@@ -294,10 +282,10 @@ class HostlerProtocol(HttpToolsProtocol):
         self._feed(head + rest)
 
     def _start(self, exchange: Exchange) -> None:
-        """Let the application answer."""
+        """Have it answered."""
         self._running = exchange
         app = cast("App", self.app)
-        task = self.loop.create_task(exchange.run_asgi(app))
+        task = self.loop.create_task(exchange.run(app))
         task.add_done_callback(self.tasks.discard)
         self.tasks.add(task)
 

@@ -13,7 +13,7 @@ import struct
 _INET = (socket.AF_INET, socket.AF_INET6)
 
 
-def send_at_once(transport: asyncio.Transport) -> None:
+def send_at_once(transport: asyncio.BaseTransport) -> None:
     """Set TCP_NODELAY: without it a chunk may wait 42 ms for the one before to be acknowledged (GW-13).
 
     asyncio sets it only where the listening socket was made with IPPROTO_TCP, so not on an inherited one.

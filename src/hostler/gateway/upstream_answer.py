@@ -8,6 +8,7 @@ so that nothing of one answer can reach into the next.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Protocol
 
 import httptools
@@ -22,6 +23,9 @@ from hostler.gateway.upstream_wire import (
     UpstreamDied,
     UpstreamInvalid,
 )
+
+Sink = Callable[[bytes], bool]
+"""Takes bytes of a body as they arrive. False: enough for now."""
 
 _BAD_INPUT = (httptools.HttpParserError, httptools.HttpParserUpgrade)
 
@@ -64,6 +68,7 @@ class Response:
         "_parser",
         "_paused",
         "_quiet",
+        "_sink",
         "_size",
         "_to_eof",
         "_waiter",
@@ -92,6 +97,7 @@ class Response:
         self._quiet = 0
         self._chunks: list[bytes] = []
         self._size = 0
+        self._sink: Sink | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._error: BaseException | None = None
 
@@ -115,14 +121,26 @@ class Response:
             if self._complete:
                 return b""
             await self._wait()
-        data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-        chunks.clear()
-        self._size = 0
-        if self._paused:
-            self._paused = False
-            if self._line is not None:
-                self._line.resume()
-        return data
+        return self._taken()
+
+    async def pass_to(self, sink: Sink) -> bool:
+        """Give the body to `sink` as it arrives, at once and without waking anybody for each piece.
+
+        Whether there is more: then `sink` had enough, and is to be given the rest by another call. Raises as
+        `next`, and what `sink` raises.
+        """
+        if self._chunks and not sink(self._taken()):
+            return True
+        self._sink = sink
+        try:
+            while self._sink is sink and not self.is_over:
+                await self._wait()
+            enough = self._sink is None
+        finally:
+            self._sink = None
+        if not enough and self._error is not None:
+            raise self._error
+        return enough
 
     async def read(self, limit: int) -> bytes:
         """The whole rest of the body, at most `limit` bytes: more raises UpstreamInvalid and closes."""
@@ -168,6 +186,9 @@ class Response:
             self._junk = True
             self.fail(UpstreamInvalid(self._address, f"no valid HTTP/1.1 answer: {error}"))
             return True
+        if self._sink is not None and self._chunks and self._error is None:
+            before = -1
+            self._pour(self._sink)
         if self._complete:
             return True
         if self._size == before:
@@ -267,7 +288,7 @@ class Response:
             return
         self._chunks.append(data)
         self._size += len(data)
-        if self._waiter is not None:
+        if self._sink is None and self._waiter is not None:
             self._wake()
 
     def on_message_complete(self) -> None:
@@ -312,6 +333,28 @@ class Response:
             return False
         self.fail(UpstreamInvalid(self._address, f"{MAX_HEAD_BYTES} bytes in a row that are no body"))
         return True
+
+    def _taken(self) -> bytes:
+        """All that waits, in one piece; reading goes on."""
+        chunks = self._chunks
+        data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        chunks.clear()
+        self._size = 0
+        if self._paused:
+            self._paused = False
+            if self._line is not None:
+                self._line.resume()
+        return data
+
+    def _pour(self, sink: Sink) -> None:
+        """Give what one read brought to `sink`; wake who awaits `pass_to` when it had enough, or failed."""
+        try:
+            if not sink(self._taken()):
+                self._sink = None
+                self._wake()
+        except Exception as error:  # noqa: BLE001 # whatever it raises is for who awaits `pass_to`
+            self._complete = False
+            self.fail(error)
 
     async def _wait(self) -> None:
         """Sleep until something changed."""

@@ -8,14 +8,16 @@ numbers, so that a name which answers differently a moment later (DNS rebinding)
 from __future__ import annotations
 
 import asyncio
+import functools
 import ipaddress
 import os
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import cast
 
 from hostler.domain.addresses import is_link_local, is_metadata, is_this_machine
+from hostler.gateway.sockets import send_at_once
 from hostler.gateway.upstream_link import Link
 from hostler.gateway.upstream_wire import Address, UpstreamForbidden, UpstreamUnreachable
 
@@ -56,6 +58,8 @@ async def dial(address: Address, make: Callable[[], Link], connect_s: float = CO
                     make, address.unix, ssl=address.tls, server_hostname=_server_name(address)
                 )
             return link
+        if address.tls is None and _numeric(address.host, address.port):
+            return await _straight(address, make, connect_s)
         sock = await _connected(address, connect_s)
         return await _adopt(address, sock, make)
     except TimeoutError:
@@ -91,6 +95,15 @@ def _reason(error: OSError) -> str:
     if error.errno is not None and error.errno > 0:
         return os.strerror(error.errno)
     return error.strerror or str(error) or type(error).__name__
+
+
+async def _straight(address: Address, make: Callable[[], Link], connect_s: float) -> Link:
+    """A plain connection to an address in numbers: nothing is looked up, so the loop does all in one step."""
+    await _resolve(address)
+    async with asyncio.timeout(connect_s):
+        transport, link = await asyncio.get_running_loop().create_connection(make, address.host, address.port)
+    send_at_once(transport)
+    return link
 
 
 async def _adopt(address: Address, sock: socket.socket, make: Callable[[], Link]) -> Link:
@@ -141,28 +154,39 @@ async def _connected(address: Address, connect_s: float) -> socket.socket:
     raise failure
 
 
-async def _resolve(address: Address) -> list[Info]:
+async def _resolve(address: Address) -> Sequence[Info]:
     """The numeric addresses of the host, none of them forbidden. A name may only resolve to allowed ones."""
-    found = _numeric(address) or await _looked_up(address)
-    if any(is_forbidden(where[0]) for _, where in found):
-        raise UpstreamForbidden(address, "a cloud's metadata service is never an upstream")
-    if address.foreign and any(is_this_machine(where[0]) or is_link_local(where[0]) for _, where in found):
-        raise UpstreamForbidden(address, "another node's URL never leads to this machine")
+    found = _numeric(address.host, address.port) or await _looked_up(address)
+    for _, where in found:
+        reason = _never(where[0], address.foreign)
+        if reason:
+            raise UpstreamForbidden(address, reason)
     return found
 
 
-def _numeric(address: Address) -> list[Info]:
+@functools.lru_cache(maxsize=256)
+def _never(host: str, foreign: bool) -> str:  # noqa: FBT001 # only called here, by position for the cache
+    """Why the numeric address `host` is never dialled; empty when it may be."""
+    if is_forbidden(host):
+        return "a cloud's metadata service is never an upstream"
+    if foreign and (is_this_machine(host) or is_link_local(host)):
+        return "another node's URL never leads to this machine"
+    return ""
+
+
+@functools.lru_cache(maxsize=256)
+def _numeric(host: str, port: int) -> tuple[Info, ...]:
     """The address itself when it is written in numbers (without a zone): no thread need look it up."""
     try:
-        ip = ipaddress.ip_address(address.host)
+        ip = ipaddress.ip_address(host)
     except ValueError:
-        return []
+        return ()
     if isinstance(ip, ipaddress.IPv4Address):
-        return [(socket.AF_INET, (str(ip), address.port))]
-    return [] if ip.scope_id else [(socket.AF_INET6, (str(ip), address.port, 0, 0))]
+        return ((socket.AF_INET, (str(ip), port)),)
+    return () if ip.scope_id else ((socket.AF_INET6, (str(ip), port, 0, 0)),)
 
 
-async def _looked_up(address: Address) -> list[Info]:
+async def _looked_up(address: Address) -> Sequence[Info]:
     """What the system's resolver says of the host; other spellings of numbers (0x7f.1) come out plain."""
     loop = asyncio.get_running_loop()
     infos = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
