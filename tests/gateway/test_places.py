@@ -1,7 +1,7 @@
 import pytest
 
 from hostler.domain.fleet import Secret, Upstream
-from hostler.gateway.places import Places
+from hostler.gateway.places import Places, keys
 from hostler.gateway.upstream import Address
 
 
@@ -49,5 +49,5 @@ def test_paths(url: str, asked: str, path: bytes) -> None:
 
 def test_keys() -> None:
     """GW-11: a target's key goes into its Authorization, and a target without one gets none."""
-    assert Places().keys(Secret("sk-1")) == [(b"authorization", b"Bearer sk-1")]
-    assert Places().keys(None) == []
+    assert keys(Secret("sk-1")) == [(b"authorization", b"Bearer sk-1")]
+    assert keys(None) == []

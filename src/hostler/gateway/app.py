@@ -27,14 +27,14 @@ from hostler.domain.fleet import Engine, Fleet, Route
 from hostler.domain.gate import Ask
 from hostler.domain.request_class import RequestClass
 from hostler.domain.route import Found, Table, lookup, nearest
-from hostler.domain.values import Cause, requester, shorten, with_key, with_lease
+from hostler.domain.values import Cause, shorten
 from hostler.gateway import body as bodies
 from hostler.gateway import headers as head_rules
 from hostler.gateway.ask import Means
 from hostler.gateway.choose import Asked, Chooser
 from hostler.gateway.exchange import App, CutShort, Exchange
 from hostler.gateway.intake import read_body
-from hostler.gateway.known import Known
+from hostler.gateway.known import Known, known_of
 from hostler.gateway.models import Models
 from hostler.gateway.paths import Direct, Inference, ModelList, Path, classify
 from hostler.gateway.serve import Serving
@@ -45,9 +45,6 @@ from hostler.services.lanes import InFlight
 from hostler.services.requests import Outcome, Requests
 from hostler.services.routes import Routes
 
-NO_DEGRADE: Final = b"x-hostler-no-degrade"
-LEASE: Final = b"x-hostler-lease"
-CLASS: Final = b"x-hostler-class"
 MOST_HOSTS: Final = 64
 """Spellings of our own address that are remembered, so that they are not taken apart for each request."""
 ROUTED_MAX_BODY: Final = 8 << 20
@@ -79,10 +76,8 @@ class Gateway:
         if path is None:
             await self.control(exchange)
             return
-        known = Known(asked.headers)
-        client = exchange.connection.client
-        who = requester(ip=client[0] if client else None, ua=known.words(b"user-agent"), client=known.client)
-        serving = Serving(self.means, self.requests, who, exchange)
+        known = known_of(exchange)
+        serving = Serving(self.means, self.requests, known.who, exchange)
         outcome = Outcome.INTERNAL
         try:
             outcome = await serving.run(self._answer(serving, path, known, exchange))
@@ -124,7 +119,7 @@ class Gateway:
         if serving.method != "POST":
             raise MethodNotAllowed(method=serving.method, path=path.target, allowed="POST")
         principal = self._who(serving, known, Right.INFER)
-        body = await self._body(serving, known, exchange, self.routes.table.largest)
+        body = await self._body(serving, exchange, self.routes.table.largest)
         try:
             routed = bodies.route(body)
         except bodies.BodyError as error:
@@ -138,15 +133,13 @@ class Gateway:
         asked = Asked(
             table=table,
             path=path.target,
-            headers=known.fields,
+            known=known,
             body=body,
             model=routed.model,
             span=routed.span,
             requester=serving.entry.requester,
             wait_s=chosen.max_wait_s,
-            hop=known.hop,
             request_class=chosen.name,
-            may_degrade=known.text(NO_DEGRADE) != "1",
         )
         serving.entry.route = found.name if isinstance(found, Route) else found.id
         await serving.serve(self.chooser.choose(found, asked))
@@ -157,16 +150,11 @@ class Gateway:
         `other`: a right that suffices, too: other gateways come with this host's node key (NODE-6).
         """
         principal = self.keyring.check_either(known.key, right, other or right)
-        entry = serving.entry
-        if principal.name != entry.requester.key:
-            entry.requester = with_key(entry.requester, principal.name)
-        lease = known.text(LEASE)
-        if lease is not None:
-            entry.requester = with_lease(entry.requester, lease)
+        serving.entry.requester = known.asker(principal)
         return principal
 
-    async def _body(self, serving: Serving, known: Known, exchange: Exchange, limit: int) -> bytes:
-        body = await read_body(exchange, limit, known.length, serving.seat)
+    async def _body(self, serving: Serving, exchange: Exchange, limit: int) -> bytes:
+        body = await read_body(exchange, limit, exchange.length, serving.seat)
         serving.entry.bytes_in = len(body)
         serving.entry.phase = "read"
         return body
@@ -188,19 +176,18 @@ class Gateway:
             near = nearest(path.engine, table.engines)
             raise EngineNotFound(engine=shorten(path.engine, 256), nearest=near)
         self._may(principal, found)
-        body = await self._body(serving, known, exchange, table.fleet.gateway.max_body)
+        body = await self._body(serving, exchange, table.fleet.gateway.max_body)
         serving.wants_stream = _is_streamed(path, body)
         chosen = _class(table.fleet, known, principal, found)
         asked = Asked(
             table=table,
             path=path.target,
-            headers=known.fields,
+            known=known,
             body=body,
             model=found.model or found.id,
             span=(0, 0),
             requester=serving.entry.requester,
             wait_s=chosen.max_wait_s if path.starts else 0.0,
-            hop=known.hop,
             request_class=chosen.name,
         )
         choice = self.chooser.choose(found, asked)
@@ -249,14 +236,14 @@ def _fits(fleet: Fleet, found: Found, size: int) -> None:
 
 def _class(fleet: Fleet, known: Known, principal: Principal, found: Found) -> RequestClass:
     """Whose wait for a cold engine counts: the header's class, the key's, the route's (GW-6)."""
-    named = known.text(CLASS)
+    named = known.request_class
     if named is not None:
         name = named.strip()
         if name not in fleet.classes:
             raise InvalidRequest(
                 what=f"There is no request class {shorten(name)!r}.",
                 expected=nearest(name, fleet.classes),
-                where=CLASS.decode(),
+                where="x-hostler-class",
             )
         return fleet.classes[name]
     fallback = found.request_class if isinstance(found, Route) else "chat"

@@ -31,6 +31,7 @@ def adapted(app: AsgiApp) -> App:
 def scope_of(exchange: Exchange) -> Scope:
     """What ASGI says of a request."""
     asked, connection = exchange.asked, exchange.connection
+    length = [] if exchange.length is None else [(b"content-length", b"%d" % exchange.length)]
     return {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.3"},
@@ -43,7 +44,7 @@ def scope_of(exchange: Exchange) -> Scope:
         "path": asked.path,
         "raw_path": asked.raw_path,
         "query_string": asked.query,
-        "headers": asked.headers,
+        "headers": asked.headers + length,
         "state": {},
     }
 

@@ -17,7 +17,6 @@ from hostler.gateway.backoff import Backoff, asked_for, fails
 from hostler.gateway.choose import Attempt
 from hostler.gateway.intake import Hall
 from hostler.gateway.upstream import (
-    RequestHead,
     RequestRefused,
     Response,
     Upstream,
@@ -49,22 +48,16 @@ class Means:
     hall: Hall = field(default_factory=Hall)
 
 
-async def ask(means: Means, method: str, attempt: Attempt) -> Response:
+async def ask(means: Means, attempt: Attempt) -> Response:
     """Send the request and return its answer when its head is here.
 
     Refuses `upstream_unreachable`, or for another host's engine `node_unreachable` and what its gateway
     refuses, when nothing was sent to it: then another target may be tried. Raises UpstreamError for what
     came to nothing after that.
     """
-    head = RequestHead(
-        method=method.encode("latin-1"),
-        target=attempt.target,
-        headers=attempt.headers,
-        silence_s=attempt.silence_s,
-    )
     is_probe = attempt.lane is None and _is_probe(means, attempt)
     try:
-        response = await means.upstream.request(attempt.address, head, attempt.body)
+        response = await means.upstream.request(attempt.address, attempt.head, attempt.body)
     except UpstreamError as error:
         if attempt.lane is None:
             means.backoff.failed(attempt.line)

@@ -38,10 +38,12 @@ from hostler.domain.gate import Ask
 from hostler.domain.route import Found, Shared, Table
 from hostler.domain.values import Cause, EngineId, Requester, escape_controls
 from hostler.gateway import body as bodies
-from hostler.gateway import edit, headers
+from hostler.gateway import edit
 from hostler.gateway.backoff import Backoff
-from hostler.gateway.places import Places
-from hostler.gateway.upstream import Address
+from hostler.gateway.headers import MAX_HOPS
+from hostler.gateway.known import Known
+from hostler.gateway.places import Places, keys
+from hostler.gateway.upstream import Address, RequestHead
 from hostler.services.engines import Engines
 from hostler.services.lanes import Lane
 from hostler.services.needs import Clock
@@ -60,17 +62,18 @@ Fields = list[tuple[bytes, bytes]]
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Attempt:
-    """One target and what it is sent. `lane` None: an upstream, or an engine of the host `peer` (NODE-6)."""
+    """One target and what it is sent. `lane` None: an upstream, or an engine of the host `peer` (NODE-6).
+
+    `ask` is the wish to start its engine, None where it runs.
+    """
 
     name: str
     address: Address
-    target: bytes
-    headers: Fields
+    head: RequestHead
     body: bytes
     lane: Lane | None = None
     ask: Ask | None = None
     wait_s: float = 0.0
-    silence_s: float | None = None
     degraded: str | None = None
     peer: str | None = None
 
@@ -91,14 +94,11 @@ class Choice:
 
     def served(self, attempt: Attempt) -> Fields:
         """The headers that say who served it (GW-5)."""
-        return [*self.headers(attempt.degraded), (b"x-hostler-served-by", header(attempt.name))]
+        return _told(self.route, attempt.degraded, attempt.name)
 
     def headers(self, degraded: str | None) -> Fields:
         """The headers that say on which route it is, and whether it is degraded (GW-5)."""
-        fields: Fields = [(b"x-hostler-route", header(self.route))]
-        if degraded is not None:
-            fields.append((b"x-hostler-degraded", degraded.encode()))
-        return fields
+        return _told(self.route, degraded, None)
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -107,21 +107,29 @@ class Asked:
 
     table: Table
     path: str
-    headers: Fields
+    known: Known
     body: bytes
     model: str
     span: bodies.Span
     requester: Requester
     wait_s: float
-    hop: int
     request_class: str = "chat"
-    may_degrade: bool = True
 
 
 @functools.lru_cache(maxsize=1024)
 def header(text: str) -> bytes:
     """A name as a header's value: ASCII, no controls."""
     return escape_controls(text).encode("ascii", "backslashreplace")
+
+
+@functools.lru_cache(maxsize=1024)
+def _told(route: str, degraded: str | None, served_by: str | None) -> Fields:
+    fields: Fields = [(b"x-hostler-route", header(route))]
+    if degraded is not None:
+        fields.append((b"x-hostler-degraded", degraded.encode()))
+    if served_by is not None:
+        fields.append((b"x-hostler-served-by", header(served_by)))
+    return fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +176,7 @@ class Chooser:
     def _fallback(self, found: Route, asked: Asked, refusal: Refusal) -> Attempt | None:
         """The fallback profile's first target that needs no start, marked as degraded (GW-1, HOLD table)."""
         profile = found.profiles.get(found.fallback) if found.fallback is not None else None
-        if profile is None or not asked.may_degrade:
+        if profile is None or not asked.known.may_degrade:
             return None
         for target in _targets(profile):
             if self._ready(target):
@@ -192,7 +200,7 @@ class Chooser:
                 large_can = Can.NOTHING
                 self.engines.gate.tell(self._ask(profile.large, asked, found), refusal)
         made = escalation.decide(
-            wish, fast=fast_can, large=large_can, refusal=refusal, may_degrade=asked.may_degrade
+            wish, fast=fast_can, large=large_can, refusal=refusal, may_degrade=asked.known.may_degrade
         )
         if made.refused and refusal is not None:
             raise refusal
@@ -204,7 +212,7 @@ class Chooser:
 
         def otherwise(late: Refusal) -> Attempt | None:
             target = EngineTarget(engine=profile.fast)
-            if not made.large or not asked.may_degrade or not self._ready(target):
+            if not made.large or not asked.known.may_degrade or not self._ready(target):
                 return None
             return self._degraded(target, stripped, found, late)
 
@@ -254,18 +262,15 @@ class Chooser:
         lane = self._lane(engine)
         if lane is None:
             return self._far(asked.table.engines[engine], asked, found)
+        address, path = self.places.engine(lane.launch), asked.path.encode("latin-1")
         return Attempt(
             name=engine,
-            address=self.places.engine(lane.launch),
-            target=asked.path.encode("latin-1"),
-            headers=headers.to_upstream(
-                asked.headers, hop=asked.hop + 1, added=self.places.keys(lane.engine.key)
-            ),
+            address=address,
+            head=asked.known.head_to(address, path, keys(lane.engine.key), _silence(asked, found)),
             body=self._body(asked, lane.launch.model, found, engine),
             lane=lane,
-            ask=self._ask(engine, asked, found),
+            ask=None if lane.ready else self._ask(engine, asked, found),
             wait_s=asked.wait_s,
-            silence_s=_silence(asked, found),
         )
 
     def _far(self, engine: Engine, asked: Asked, found: Route | None) -> Attempt:
@@ -277,7 +282,7 @@ class Chooser:
         fleet = asked.table.fleet
         if engine.host == fleet.here:
             raise EngineNotFound(engine=engine.id, nearest="It was taken out of the config a moment ago.")
-        if asked.hop >= headers.MAX_HOPS:
+        if asked.known.hop >= MAX_HOPS:
             raise Loop
         host = fleet.hosts[engine.host]
         if host.url is None or host.key is None:
@@ -286,32 +291,27 @@ class Chooser:
         why = self.away(engine.host)
         if why is not None:
             raise NodeUnreachable(host=engine.host, why=why)
-        name = quote(engine.id, safe="")
+        address = self.places.node(host.url, host.tls_pin)
+        target = f"/upstream/{quote(engine.id, safe='')}{asked.path}".encode("latin-1")
+        added = [*keys(host.key), (CLASS, asked.request_class.encode())]
         return Attempt(
             name=engine.id,
-            address=self.places.node(host.url, host.tls_pin),
-            target=f"/upstream/{name}{asked.path}".encode("latin-1"),
-            headers=headers.to_upstream(
-                asked.headers,
-                hop=asked.hop + 1,
-                added=[*self.places.keys(host.key), (CLASS, asked.request_class.encode())],
+            address=address,
+            head=asked.known.head_to(
+                address, target, added, max(_silence(asked, found), asked.wait_s + PEER_S)
             ),
             body=self._body(asked, engine.model or engine.id, found, engine.id),
-            silence_s=max(_silence(asked, found), asked.wait_s + PEER_S),
             peer=engine.host,
         )
 
     def _upstream(self, target: UpstreamTarget, asked: Asked, found: Route) -> Attempt:
         upstream = asked.table.fleet.upstreams[target.upstream]
+        address, path = self.places.upstream(upstream), self.places.path(upstream, asked.path)
         return Attempt(
             name=upstream.name,
-            address=self.places.upstream(upstream),
-            target=self.places.path(upstream, asked.path),
-            headers=headers.to_upstream(
-                asked.headers, hop=asked.hop + 1, added=self.places.keys(upstream.key)
-            ),
+            address=address,
+            head=asked.known.head_to(address, path, keys(upstream.key), _silence(asked, found)),
             body=self._body(asked, target.model or asked.model, found, upstream.name),
-            silence_s=_silence(asked, found),
         )
 
     def _shared(self, row: Shared, asked: Asked) -> Attempt:
@@ -320,18 +320,17 @@ class Chooser:
         Refuses `loop` for what a gateway sent here already, and `upstream_unreachable` at once for a row that
         was not reached when it was looked at last (SYNC-5).
         """
-        if asked.hop >= headers.MAX_HOPS:
+        if asked.known.hop >= MAX_HOPS:
             raise Loop
         if not row.reached:
             why = f"{row.author} says that it is at {row.url}, and it was not reached from here"
             raise UpstreamUnreachable(target=row.id, why=why, retry_after=LOOK_S)
+        address, path = self.places.foreign(row.url), self.places.below(row.url, asked.path)
         return Attempt(
             name=row.id,
-            address=self.places.foreign(row.url),
-            target=self.places.below(row.url, asked.path),
-            headers=headers.to_upstream(asked.headers, hop=asked.hop + 1),
+            address=address,
+            head=asked.known.head_to(address, path, [], _silence(asked, None)),
             body=self._body(asked, row.model, None, row.id),
-            silence_s=_silence(asked, None),
         )
 
     def _body(self, asked: Asked, model: str, found: Route | None, target: str) -> bytes:

@@ -58,24 +58,38 @@ class Connection(Protocol):
     def finished(self, exchange: Exchange) -> None:
         """The answer is whole."""
 
+    def answered(self, exchange: Exchange) -> None:
+        """Nobody works on it any more."""
+
     def default_headers(self) -> Fields:
         """Headers of every answer that does not bring its own `date`."""
 
 
 @dataclass(eq=False, slots=True)
 class Asked:
-    """The head of a request: `path` decoded, `raw_path` as it came. Names of headers are in lower case."""
+    """The head of a request: `path` decoded, `raw_path` and `url` as they came, header names in lower case.
 
+    `headers` are without the length of the body, so that a client that asks again in the same words has the
+    same head: it is then the same object, and `noted` is what who answers made of it the time before.
+    """
+
+    verb: bytes
     method: str
+    url: bytes
     path: str
     raw_path: bytes
     query: bytes
     version: str
     headers: Fields
+    noted: object = None
+
+    def is_again(self, verb: bytes, version: str, url: bytes, headers: Fields) -> bool:
+        """Whether a request that came behind this one has the same head."""
+        return headers == self.headers and url == self.url and verb == self.verb and version == self.version
 
 
 class Exchange:
-    """A request and its answer. `body` is what arrived and was not yet read."""
+    """A request and its answer. `body` is what arrived and was not yet read, `length` the declared one."""
 
     __slots__ = (
         "_chunked",
@@ -88,18 +102,28 @@ class Exchange:
         "disconnected",
         "flow",
         "keep_alive",
+        "length",
         "loop",
         "more_body",
         "on_hang_up",
         "response_complete",
         "response_started",
+        "task",
         "waits_for_continue",
     )
 
     def __init__(
-        self, asked: Asked, connection: Connection, *, keep_alive: bool, expects_continue: bool
+        self,
+        asked: Asked,
+        connection: Connection,
+        *,
+        length: int | None,
+        keep_alive: bool,
+        expects_continue: bool,
     ) -> None:
         self.asked = asked
+        self.length = length
+        self.task: asyncio.Task[None] | None = None
         self.keep_alive = keep_alive
         self.waits_for_continue = expects_continue
         self.body: bytes | bytearray = b""
@@ -165,6 +189,7 @@ class Exchange:
         finally:
             # Who is told and the exchange hold each other: a ring that only the collector would open.
             self.on_hang_up = None
+            self.connection.answered(self)
 
     # For who answers.
 

@@ -6,6 +6,7 @@ head: that is `upstream_wire` on the one side and `exchange` on the other.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 Headers = Sequence[tuple[bytes, bytes]]
@@ -40,7 +41,6 @@ _CALLERS_KEY = frozenset((b"authorization", b"x-api-key", b"api-key", b"x-goog-a
 
 _NOT_TO_UPSTREAM = _HOP_BY_HOP | _CALLERS_KEY | frozenset((b"host", b"content-length", b"expect", HOP_HEADER))
 
-_KIND, _CODING = len(b"content-type"), len(b"content-encoding")
 _EVENT_TYPES = (b"text/event-stream", b"application/x-ndjson", b"application/jsonl")
 
 
@@ -122,28 +122,15 @@ def hops(headers: Headers) -> int:
     return int(values[0])
 
 
-def is_stream(headers: Headers) -> bool:
-    """Whether an answer is a stream of events or lines, by its `Content-Type`."""
-    return kind_of(headers)[0]
+@functools.lru_cache(maxsize=64)
+def is_stream(content_type: bytes) -> bool:
+    """Whether an answer of this `Content-Type` is a stream of events or lines."""
+    return content_type.partition(b";")[0].strip().lower() in _EVENT_TYPES
 
 
-def is_plain(headers: Headers) -> bool:
+def is_plain(content_encoding: bytes) -> bool:
     """Whether the bytes of an answer are text as such: a frame of ours may follow them only then."""
-    return kind_of(headers)[1]
-
-
-def kind_of(headers: Headers) -> tuple[bool, bool]:
-    """Whether an answer is a stream, and whether it is plain: one pass, most names fail by their length."""
-    kind: bytes | None = None
-    coding: bytes | None = None
-    for name, value in headers:
-        size = len(name)
-        if size == _KIND and kind is None and name.lower() == b"content-type":
-            kind = value
-        elif size == _CODING and coding is None and name.lower() == b"content-encoding":
-            coding = value
-    streams = kind is not None and kind.partition(b";")[0].strip().lower() in _EVENT_TYPES
-    return streams, coding is None or coding.strip().lower() in (b"", b"identity")
+    return not content_encoding or content_encoding.strip().lower() in (b"", b"identity")
 
 
 def _tokens(connection: bytes) -> frozenset[bytes]:

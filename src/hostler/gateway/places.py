@@ -63,9 +63,10 @@ class Places:
             return (base + asked.removeprefix("/v1")).encode("latin-1")
         return (base + asked).encode("latin-1")
 
-    def keys(self, key: Secret | None) -> list[tuple[bytes, bytes]]:
-        """The header with the target's own key (GW-11)."""
-        return [] if key is None else [(b"authorization", f"Bearer {key.value}".encode("latin-1"))]
+
+def keys(key: Secret | None) -> list[tuple[bytes, bytes]]:
+    """The header with a target's own key (GW-11)."""
+    return [] if key is None else [(b"authorization", f"Bearer {key.value}".encode("latin-1"))]
 
 
 def _address(url: str) -> Address:

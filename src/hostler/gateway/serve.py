@@ -72,7 +72,7 @@ class Serving:
     def __init__(self, means: Means, requests: Requests, requester: Requester, exchange: Exchange) -> None:
         self._means = means
         self._exchange = exchange
-        self._task = asyncio.current_task()
+        self._task = exchange.task
         self._cause: Refusal | None = None
         self._lane: Lane | None = None
         self._asked = self._gone = self._head_sent = self._ending = self._stopped = False
@@ -213,7 +213,7 @@ class Serving:
         self.entry.phase = "asked"
         self._asked = True
         try:
-            response = await ask(self._means, self.method, attempt)
+            response = await ask(self._means, attempt)
         except Internal:
             raise
         except Refusal:
@@ -294,7 +294,8 @@ class Serving:
     async def _pass_on(self, attempt: Attempt, response: Response, served: Fields) -> None:
         """Each chunk is written on at once; the write waits for a slow client (GW-13)."""
         fields = response.headers
-        streams, plain = head_rules.kind_of(fields)
+        streams = head_rules.is_stream(response.content_type)
+        plain = head_rules.is_plain(response.content_encoding)
         if self._head_sent and (response.status >= 300 or not streams or not plain):
             await self._broken(attempt, response)
         self.status = response.status

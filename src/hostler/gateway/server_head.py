@@ -64,14 +64,13 @@ def asked_for(method: bytes, version: str, url: bytes, headers: list[tuple[bytes
     Raises httptools' errors and UnicodeDecodeError on a target that is none.
     """
     if _PLAIN.fullmatch(url):
-        return Asked(method.decode("ascii"), url.decode("ascii"), url, b"", version, headers)
+        return Asked(method, method.decode("ascii"), url, url.decode("ascii"), url, b"", version, headers)
     parsed = httptools.parse_url(url) if url != b"*" else None
     raw_path = (parsed.path or b"/") if parsed is not None else url
     path = raw_path.decode("ascii")
     query = (parsed.query or b"") if parsed is not None else b""
-    return Asked(
-        method.decode("ascii"), unquote(path) if "%" in path else path, raw_path, query, version, headers
-    )
+    decoded = unquote(path) if "%" in path else path
+    return Asked(method, method.decode("ascii"), url, decoded, raw_path, query, version, headers)
 
 
 def without_upgrade(method: bytes, version: str, url: bytes, headers: Fields) -> bytes:

@@ -18,7 +18,7 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from hostler.gateway.exchange import App, Exchange
+from hostler.gateway.exchange import App, Asked, Exchange
 from hostler.gateway.limits import (
     LINGER_BYTES,
     LINGER_S,
@@ -66,6 +66,8 @@ class HostlerProtocol(HttpToolsProtocol):
         self._queue: deque[Exchange] = deque()
         self._deadline: asyncio.TimerHandle | None = None
         self._trouble: Trouble | None = None
+        self._asked: Asked | None = None
+        self._length: int | None = None
         self._is_deaf = False
         self._thrown_away = 0
         self._in_head = True
@@ -123,6 +125,11 @@ class HostlerProtocol(HttpToolsProtocol):
 
     # What an exchange asks for (`exchange.Connection`).
 
+    def answered(self, exchange: Exchange) -> None:
+        """As `Connection`."""
+        if exchange.task is not None:
+            self.tasks.discard(exchange.task)
+
     def default_headers(self) -> list[tuple[bytes, bytes]]:
         """As `Connection`."""
         return self.server_state.default_headers
@@ -175,6 +182,7 @@ class HostlerProtocol(HttpToolsProtocol):
         self.url = b""
         self.headers = []
         self.expect_100_continue = False
+        self._length = None
         self._has_begun = True
         if self._running is not None:
             self._head_read = MAX_HEAD_BYTES + 1
@@ -184,6 +192,9 @@ class HostlerProtocol(HttpToolsProtocol):
         if not self._in_head:
             return
         name = name.lower()
+        if name == b"content-length":
+            self._length = int(value)
+            return
         if name == b"expect" and value.lower() == b"100-continue":
             self.expect_100_continue = True
         self.headers.append((name, value))
@@ -192,15 +203,18 @@ class HostlerProtocol(HttpToolsProtocol):
         """Judge the head, and begin to answer, or queue."""
         method = self.parser.get_method()
         version = self.parser.get_http_version()
-        trouble = judge(method, version, self.url, self.headers)
-        if len(self.headers) > MAX_HEADERS or self._is_head_too_long():
+        asked = self._asked
+        is_again = asked is not None and asked.is_again(method, version, self.url, self.headers)
+        trouble = None if is_again else judge(method, version, self.url, self.headers)
+        if len(self.headers) + (self._length is not None) > MAX_HEADERS or self._is_head_too_long():
             trouble = Trouble.HEAD_TOO_LARGE
         if trouble is not None:
             raise self._refused(trouble)
         if self.parser.should_upgrade():
             self._is_replayed = True
             return
-        asked = asked_for(method, version, self.url, self.headers)
+        if asked is None or not is_again:
+            self._asked = asked = asked_for(method, version, self.url, self.headers)
         if self._entry is Entry.RESERVE and not self._door.is_control(asked.path):
             raise self._refused(Trouble.FULL)
         if len(self._queue) >= MAX_PIPELINED:
@@ -212,6 +226,7 @@ class HostlerProtocol(HttpToolsProtocol):
         exchange = Exchange(
             asked,
             self,
+            length=self._length,
             keep_alive=version == "1.1" and self.parser.should_keep_alive() and self._entry is Entry.OPEN,
             expects_continue=self.expect_100_continue and version == "1.1",
         )
@@ -273,8 +288,9 @@ class HostlerProtocol(HttpToolsProtocol):
         llhttp takes what follows such a head for another protocol; clients that offer HTTP/2 (`h2c`) with
         their first request send its body all the same, and expect it to be read.
         """
+        length = [] if self._length is None else [(b"content-length", b"%d" % self._length)]
         head = without_upgrade(
-            self.parser.get_method(), self.parser.get_http_version(), self.url, self.headers
+            self.parser.get_method(), self.parser.get_http_version(), self.url, self.headers + length
         )
         self._is_replayed = False
         self.parser = httptools.HttpRequestParser(self)
@@ -285,8 +301,7 @@ class HostlerProtocol(HttpToolsProtocol):
         """Have it answered."""
         self._running = exchange
         app = cast("App", self.app)
-        task = self.loop.create_task(exchange.run(app))
-        task.add_done_callback(self.tasks.discard)
+        exchange.task = task = self.loop.create_task(exchange.run(app))
         self.tasks.add(task)
 
     def _is_head_too_long(self) -> bool:

@@ -72,6 +72,8 @@ class Response:
         "_size",
         "_to_eof",
         "_waiter",
+        "content_encoding",
+        "content_type",
         "headers",
         "reason",
         "status",
@@ -81,6 +83,8 @@ class Response:
         self.status = 0
         self.reason = b""
         self.headers: list[tuple[bytes, bytes]] = []
+        self.content_type = b""
+        self.content_encoding = b""
         self._parser = httptools.HttpResponseParser(self)
         self._line: Line | None = line
         self._loop = line.loop
@@ -220,6 +224,7 @@ class Response:
         """The link and this answer have no more to do with each other; wakes the reader."""
         self._line = None
         self._paused = False
+        self._parser = None  # type: ignore[assignment] # it holds this answer: a ring for the collector
         self._wake()
 
     @property
@@ -299,19 +304,25 @@ class Response:
     # Its own.
 
     def _frame(self) -> None:
-        """Decide how the body is delimited; a coding beside `chunked` could be read in two ways.
+        """Decide how the body is delimited, and note what it is.
 
-        Both Content-Length and Transfer-Encoding, and a second Content-Length, are refused by llhttp itself.
+        A coding beside `chunked` could be read in two ways. Both Content-Length and Transfer-Encoding, and a
+        second Content-Length, are refused by llhttp itself.
         """
         codings = 0
         has_length = False
         for name, value in self.headers:
-            if len(name) == 17 and name.lower() == b"transfer-encoding":
+            size = len(name)
+            if size == 17 and name.lower() == b"transfer-encoding":
                 codings += 1
                 if codings > 1 or value.strip().lower() != b"chunked":
                     raise self._refused("its transfer coding is not plain chunked")
-            elif len(name) == 14 and name.lower() == b"content-length":
+            elif size == 14 and name.lower() == b"content-length":
                 has_length = True
+            elif size == 12 and not self.content_type and name.lower() == b"content-type":
+                self.content_type = value
+            elif size == 16 and not self.content_encoding and name.lower() == b"content-encoding":
+                self.content_encoding = value
         if self._parser.get_http_version() not in ("1.1", "1.0"):
             raise self._refused("it is no HTTP/1.1")
         self._keep = self._parser.should_keep_alive()

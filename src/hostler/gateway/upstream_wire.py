@@ -52,8 +52,16 @@ class Address:
             return f"unix:{self.unix}"
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
+    _hash: int = field(init=False, repr=False, compare=False, default=0)
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "authority", self._authority())
+        parts = (self.host, self.port, self.unix, self.tls, self.name, self.foreign)
+        object.__setattr__(self, "_hash", hash(parts))
+
+    def __hash__(self) -> int:
+        """Made once: each request looks its pool up."""
+        return self._hash
 
     def _authority(self) -> bytes:
         """The value of the `Host` header for this address."""
@@ -71,13 +79,14 @@ def _ascii(name: str) -> bytes:
     return name.encode("ascii" if name.isascii() else "idna")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(eq=False, slots=True, kw_only=True)
 class RequestHead:
-    """The head of one request: its headers go out in this order, after a `Host` of the address's own.
+    """The head of a request, not to be changed once it was sent: it may be sent again.
 
-    `headers` holds no framing (`content-length`, `transfer-encoding`), no `host`, no `connection`: the client
-    writes those. `length` is the size in bytes of a body that comes as an iterator, None when unknown (it is
-    then sent chunked). `silence_s` is how many seconds without a byte end the request, None for no limit.
+    Its headers go out in this order, after a `Host` of the address's own. `headers` holds no framing
+    (`content-length`, `transfer-encoding`), no `host`, no `connection`: the client writes those. `length` is
+    the size in bytes of a body that comes as an iterator, None when unknown (it is then sent chunked).
+    `silence_s` is how many seconds without a byte end the request, None for no limit.
     """
 
     method: bytes
@@ -85,6 +94,13 @@ class RequestHead:
     headers: Sequence[tuple[bytes, bytes]] = ()
     length: int | None = None
     silence_s: float | None = DEFAULT_SILENCE_S
+    _begun: tuple[Address, bytes] | None = field(init=False, repr=False, default=None)
+
+    def begun(self, address: Address) -> bytes:
+        """Its bytes for `address`, but for the framing; made once. Raises RequestRefused."""
+        if self._begun is None or self._begun[0] is not address:
+            self._begun = (address, _begun(address, self))
+        return self._begun[1]
 
 
 class UpstreamError(Exception):
@@ -137,19 +153,23 @@ def encode_head(address: Address, head: RequestHead, size: int | None) -> bytes:
 
     Raises RequestRefused when a part holds CR, LF, or NUL: each line end in the result is one we wrote.
     """
+    begun = head.begun(address)
+    if size is None:
+        return begun + b"transfer-encoding: chunked\r\n\r\n"
+    if size or head.method not in _BODYLESS:
+        return b"%bcontent-length: %d\r\n\r\n" % (begun, size)
+    return begun + b"\r\n"
+
+
+def _begun(address: Address, head: RequestHead) -> bytes:
+    """The request line, `Host`, and the headers."""
     if b" " in head.target or b" " in head.method:
         raise RequestRefused("the method or the target holds a space")
-    if size is None:
-        framing = b"transfer-encoding: chunked\r\n"
-    else:
-        framing = b"content-length: %d\r\n" % size if size or head.method not in _BODYLESS else b""
     parts = [head.method, b" ", head.target, b" HTTP/1.1\r\nhost: ", address.authority, b"\r\n"]
     for name, value in head.headers:
         parts += (name, b": ", value, b"\r\n")
-    parts += (framing, b"\r\n")
     wire = b"".join(parts)
-    # The request line, Host, each header, the framing if any, and the empty line.
-    lines = 2 + len(head.headers) + bool(framing) + 1
+    lines = 2 + len(head.headers)
     if wire.count(b"\n") != lines or wire.count(b"\r") != lines or b"\0" in wire:
         raise RequestRefused("a header, the method or the target holds a line break or NUL")
     return wire

@@ -35,7 +35,8 @@ class Guard:
 
     def holding(self, kind: str, name: str) -> Holding | None:
         """The lease that has it (`engine`, `route`, `hold`), None when nobody has."""
-        return self.posts.held.get(place(kind, name))
+        held = self.posts.held
+        return held.get(place(kind, name)) if held else None
 
     def check(self, kind: str, name: str, by: Requester, now: datetime) -> None:
         """Refuse `leased` when a lease of somebody else has it; the holder passes with its own (LEASE-15)."""

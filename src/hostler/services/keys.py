@@ -107,6 +107,19 @@ def digest_of(key: str) -> bytes:
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A key as somebody sent it, hashed: who sends it again is not hashed again. None: no key."""
+
+    digest: bytes | None
+
+
+def shown(key: str | None) -> Shown:
+    """`Bearer …` or the key alone, as it was sent."""
+    sent = _bare(key)
+    return Shown(digest_of(sent) if sent and len(sent) <= MAX_KEY else None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
     """A key as it is looked up."""
@@ -131,18 +144,18 @@ class Keyring:
         """From here on these are the keys."""
         self.keys, self.open = other.keys, other.open
 
-    def authenticate(self, key: str | None) -> Principal | None:
+    def authenticate(self, key: str | Shown | None) -> Principal | None:
         """Who sent `key` (`Bearer …` or the key alone); None when nobody known did, or it has expired.
 
         The digest is looked up and compared whole: how long it takes says nothing about any key.
         """
-        sent = _bare(key)
-        found = self._find(sent) if sent else None
+        digest = (key if isinstance(key, Shown) else shown(key)).digest
+        found = self._find(digest) if digest is not None else None
         if found is not None:
             return found
         return ANONYMOUS if self.open else None
 
-    def check(self, key: str | None, scope: str | None) -> Principal:
+    def check(self, key: str | Shown | None, scope: str | None) -> Principal:
         """Who calls, once it is seen that it may. Scope None needs no key.
 
         Refuses `no_key` (nobody known, or what is open to nobody does not suffice), `wrong_scope`.
@@ -158,15 +171,12 @@ class Keyring:
             raise WrongScope(key=who.name, scope=_enough_for(scope))
         return who
 
-    def check_either(self, key: str | None, scope: str, other: str) -> Principal:
+    def check_either(self, key: str | Shown | None, scope: str, other: str) -> Principal:
         """As `check`, for who has one right or the other."""
         who = self.authenticate(key)
         return who if who is not None and who.may(other) else self.check(key, scope)
 
-    def _find(self, sent: str) -> Principal | None:
-        if len(sent) > MAX_KEY:
-            return None
-        digest = digest_of(sent)
+    def _find(self, digest: bytes) -> Principal | None:
         key = self.keys.get(digest)
         if key is None or not hmac.compare_digest(key.digest, digest):
             return None
