@@ -7,6 +7,13 @@ from hostler.gateway.asgi import Receive, Scope, Send
 from hostler.gateway.limits import MAX_PIPELINED
 from tests.fakes.listening import GET, POST, echo, listening, part, start
 
+SAME = [("POST", "/a", "1")] * 3 + [
+    ("PUT", "/a", "1"),
+    ("PUT", "/b", "1"),
+    ("PUT", "/b", "2"),
+    ("PUT", "/b", "2"),
+]
+
 
 async def test_request_and_answer() -> None:
     """GW-11: a request reaches the application as it came: path, query, header order, body."""
@@ -28,6 +35,56 @@ async def test_request_and_answer() -> None:
         (b"x-a", b"3"),
         (b"content-length", b"2"),
     ]
+
+
+async def test_nearly_the_same_again() -> None:
+    """GW-11: requests in a row that differ in method, target or one header are each read as they are."""
+    seen: list[tuple[str, str, bytes]] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.append((scope["method"], scope["path"], dict(scope["headers"]).get(b"x", b"")))
+        await echo(scope, receive, send)
+
+    async with listening(app) as server, asyncio.timeout(5):
+        client = await server.connect()
+        for method, path, x in SAME:
+            client.send(
+                f"{method} {path} HTTP/1.1\r\nHost: a\r\nX: {x}\r\nContent-Length: 1\r\n\r\nb".encode()
+            )
+            assert (await client.answer())[0] == 200
+    assert seen == [(method, path, x.encode()) for method, path, x in SAME]
+
+
+async def test_the_same_again_before_the_answer() -> None:
+    """GW-13: who says the same again before the answer to the one before waits for its turn."""
+    go, begun = asyncio.Event(), asyncio.Event()
+    under_way = most = asked = 0
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        nonlocal under_way, most, asked
+        under_way, asked = under_way + 1, asked + 1
+        most = max(most, under_way)
+        if asked == 3:
+            begun.set()
+            await go.wait()
+        await echo(scope, receive, send)
+        under_way -= 1
+
+    async with listening(app) as server, asyncio.timeout(5):
+        client = await server.connect()
+        same = POST + b"Content-Length: 1\r\n\r\n%d"
+        for n in (1, 2):
+            client.send(same % n)
+            assert await client.answer() == (200, b"POST /a %d" % n)
+        client.send(same % 3)
+        await begun.wait()
+        client.send(same % 4)
+        (connection,) = server.connections
+        while connection.cycle.body != b"4":  # noqa: ASYNC110 # what arrived has no event
+            await asyncio.sleep(0)
+        go.set()
+        assert [await client.answer() for _ in range(2)] == [(200, b"POST /a 3"), (200, b"POST /a 4")]
+        assert most == 1
 
 
 async def test_kept_connection() -> None:

@@ -195,3 +195,25 @@ def test_the_other_parser_reads_what_it_should() -> None:
     """SEC-3: the oracle of the test above reads a row of two requests as two."""
     row = b"POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx" * 2
     assert by_h11(row) == [("POST", b"/a", b"x")] * 2
+
+
+AGAIN = b"POST /a HTTP/1.1\r\nHost: crow.lan\r\nX-A: b\r\nContent-Length: %d\r\n\r\n%b"
+BODIES = st.lists(st.binary(max_size=20), min_size=4, max_size=6)
+
+
+@given(BODIES, st.booleans(), CUTS, st.data())
+def test_the_same_head_again(bodies: list[bytes], whole: bool, cuts: list[int], more: st.DataObject) -> None:
+    """SEC-3, GW-11: a client that says the same again is read as another parser reads it, damaged or not."""
+    row = [AGAIN % (len(body), body) for body in bodies]
+    last = row.pop()
+    if not whole:
+        at = more.draw(st.integers(0, len(last)))
+        gone = more.draw(st.integers(0, 2))
+        last = last[:at] + more.draw(st.one_of(SPLICES, st.just(last), st.just(b""))) + last[at + gone :]
+    asked, wire = serve([*row, *split(last, cuts)])
+    read = by_h11(b"".join(row) + last)
+    shared = len(row) + whole
+    assert asked[:shared] == read[:shared] == [("POST", b"/a", body) for body in bodies[:shared]]
+    both = min(len(asked), len(read))
+    assert asked[:both] == read[:both]
+    assert [status for status in statuses(wire) if status != 100][: len(asked)] == [200] * len(asked)

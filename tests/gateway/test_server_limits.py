@@ -18,10 +18,10 @@ async def test_idle_connection_is_closed() -> None:
             client.send(GET)
             assert (await client.answer())[0] == 200
         (connection,) = server.connections
-        connection.timeout_keep_alive_handler()
+        connection.look_idle()
         assert not connection.transport.is_closing()
         connection._idle_since -= 2  # noqa: SLF001 - the timer is called instead of waited for # as if 2 s went by
-        connection.timeout_keep_alive_handler()
+        connection.look_idle()
         assert await client.rest() == b""
 
 

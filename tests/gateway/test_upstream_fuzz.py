@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hostler.gateway.upstream_again import TRIES, Memory
 from hostler.gateway.upstream_answer import Response
 from hostler.gateway.upstream_wire import Address, UpstreamError
 
@@ -168,4 +169,72 @@ def test_the_reader_sleeps_only_when_nothing_is_there() -> None:
     assert isinstance(step.send(None), asyncio.Future)
     with pytest.raises(GeneratorExit):
         step.throw(GeneratorExit)
+    line.loop.close()
+
+
+AGAIN = b"HTTP/1.1 200 OK\r\nX-A: %b\r\nContent-Length: %d\r\nContent-Type: a/b\r\n\r\n%b"
+Read = tuple[int, bytes, list[tuple[bytes, bytes]], bytes, bytes, bool, bool, str]
+
+
+def answered(line: Line, memory: Memory | None, wire: bytes, *, head_only: bool = False) -> tuple[Read, bool]:
+    """All of an answer that came in one read, as its link has it read, and whether without a parser."""
+    response = Response(line, head_only=head_only)
+    recalled = memory is not None and memory.recall(response, wire)
+    if not recalled and response.feed(wire) and memory is not None:
+        memory.keep(response, wire)
+    clean = response.is_clean
+    if not response.is_over:
+        response.lost(clean=True, stale=False)
+    body, error = read(response)
+    head = (response.status, response.reason, response.headers, response.content_type)
+    return (*head, body, clean, response.at_end, str(error)), recalled
+
+
+@given(st.lists(st.binary(max_size=9), min_size=2, max_size=4), st.booleans(), st.data())
+def test_the_same_head_again(bodies: list[bytes], head_only: bool, data: st.DataObject) -> None:
+    """GW-11, SEC-3: an upstream that says the same head again is read as by the parser, damaged or not."""
+    line, memory = Line(), Memory()
+    line.loop.close()
+    for body in bodies:
+        wire = AGAIN % (b"b", len(body), body)
+        assert answered(line, memory, wire)[0] == answered(line, None, wire)[0]
+    last = data.draw(st.binary(max_size=9))
+    damaged = bytearray(AGAIN % (b"b", len(last), last))
+    for _ in range(data.draw(st.integers(0, 2))):
+        damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+    wire = bytes(damaged)[: data.draw(st.one_of(st.none(), st.integers(0, len(damaged))))]
+    wire += data.draw(st.sampled_from([b"", b"x", wire]))
+    found, _ = answered(line, memory, wire, head_only=head_only)
+    assert found == answered(line, None, wire, head_only=head_only)[0]
+
+
+def test_what_is_known_by_its_bytes() -> None:
+    """GW-11: the second answer with the same head needs no parser; heads that differ are soon not tried."""
+    line, memory = Line(), Memory()
+    line.loop.close()
+    steady = [answered(line, memory, AGAIN % (b"b", n, b"a" * n))[1] for n in range(4)]
+    assert steady == [False, True, True, True]
+    for n in range(TRIES + 1):
+        assert not answered(line, memory, AGAIN % (b"%d" % n, 0, b""))[1]
+    assert not answered(line, memory, AGAIN % (b"%d" % TRIES, 0, b""))[1]
+    line.loop.close()
+
+
+def test_who_takes_pieces_failed_already() -> None:
+    """GW-14: nothing more is given to who failed, also before that was heard where the pieces are awaited."""
+    line, got = Line(), list[bytes]()
+    response = Response(line, head_only=False)
+    response.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n")
+
+    def sink(piece: bytes) -> bool:
+        got.append(piece)
+        raise LookupError("a bug")
+
+    step = response.pass_to(sink)
+    step.send(None)
+    assert not response.feed(b"a")
+    assert not response.feed(b"b")
+    assert got == [b"a"]
+    with pytest.raises(LookupError):
+        step.send(None)
     line.loop.close()

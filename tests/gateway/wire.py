@@ -125,12 +125,13 @@ def parsed(data: bytes, *, head_only: bool = False) -> Answer:
 
 def unchunked(rest: bytes) -> tuple[bytes, bool]:
     """A chunked body, and whether it has its end."""
-    body = b""
+    parts, at = list[bytes](), 0
     while True:
-        size, line, rest = rest.partition(b"\r\n")
-        if not line:
-            return body, False
-        length = int(size, 16)
+        end = rest.find(b"\r\n", at)
+        if end < 0:
+            return b"".join(parts), False
+        length = int(rest[at:end], 16)
         if length == 0:
-            return body, rest == b"\r\n"
-        body, rest = body + rest[:length], rest[length + 2 :]
+            return b"".join(parts), rest[end + 2 :] == b"\r\n"
+        parts.append(rest[end + 2 : end + 2 + length])
+        at = end + 2 + length + 2

@@ -6,7 +6,7 @@ stands between a request and an engine that runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -33,7 +33,7 @@ from hostler.gateway import headers as head_rules
 from hostler.gateway.ask import Means
 from hostler.gateway.choose import Asked, Chooser
 from hostler.gateway.exchange import App, CutShort, Exchange
-from hostler.gateway.intake import read_body
+from hostler.gateway.intake import body_here, read_body
 from hostler.gateway.known import Known, known_of
 from hostler.gateway.models import Models
 from hostler.gateway.paths import Direct, Inference, ModelList, Path, classify
@@ -80,7 +80,7 @@ class Gateway:
         serving = Serving(self.means, self.requests, known.who, exchange)
         outcome = Outcome.INTERNAL
         try:
-            outcome = await serving.run(self._answer(serving, path, known, exchange))
+            outcome = await serving.run(self._work(serving, path, known, exchange))
         finally:
             self.requests.close(serving.entry)
             serving.seat.leave()
@@ -88,15 +88,12 @@ class Gateway:
         if serving.unfinished:
             raise CutShort
 
-    async def _answer(self, serving: Serving, path: Path, known: Known, exchange: Exchange) -> None:
-        self._guard(serving.method, known)
-        match path:
-            case Inference():
-                await self._infer(serving, path, known, exchange)
-            case Direct():
-                await self._direct(serving, path, known, exchange)
-            case ModelList():
-                await self._list(serving, path, known)
+    def _work(self, serving: Serving, path: Path, known: Known, exchange: Exchange) -> Awaitable[None]:
+        if isinstance(path, Inference):
+            return self._infer(serving, path, known, exchange)
+        if isinstance(path, Direct):
+            return self._direct(serving, path, known, exchange)
+        return self._list(serving, path, known)
 
     # ------------------------------------------------------------ who asks
 
@@ -116,6 +113,7 @@ class Gateway:
     # ------------------------------------------------------------ inference
 
     async def _infer(self, serving: Serving, path: Inference, known: Known, exchange: Exchange) -> None:
+        self._guard(serving.method, known)
         if serving.method != "POST":
             raise MethodNotAllowed(method=serving.method, path=path.target, allowed="POST")
         principal = self._who(serving, known, Right.INFER)
@@ -154,7 +152,9 @@ class Gateway:
         return principal
 
     async def _body(self, serving: Serving, exchange: Exchange, limit: int) -> bytes:
-        body = await read_body(exchange, limit, exchange.length, serving.seat)
+        body = body_here(exchange, limit, serving.seat)
+        if body is None:
+            body = await read_body(exchange, limit, exchange.length, serving.seat)
         serving.entry.bytes_in = len(body)
         serving.entry.phase = "read"
         return body
@@ -169,6 +169,7 @@ class Gateway:
 
     async def _direct(self, serving: Serving, path: Direct, known: Known, exchange: Exchange) -> None:
         """`/upstream/<engine>/…`. A read starts nothing: an engine that does not run is refused."""
+        self._guard(serving.method, known)
         principal = self._who(serving, known, Right.INFER, Right.NODE)
         table = self.routes.table
         found = table.engines.get(path.engine)
@@ -212,6 +213,7 @@ class Gateway:
         raise UpstreamUnreachable(target=found.id, why=f"it is {lane.state}, and a read starts nothing")
 
     async def _list(self, serving: Serving, path: ModelList, known: Known) -> None:
+        self._guard(serving.method, known)
         if serving.method not in ("GET", "HEAD"):
             raise MethodNotAllowed(method=serving.method, path="/v1/models", allowed="GET")
         principal = self._who(serving, known, Right.MODELS)

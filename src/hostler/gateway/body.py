@@ -70,7 +70,7 @@ class Found:
     twice: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Routed:
     """A body whose model is known: `model` is its name, decoded, and `span` the value with its quotes.
 
@@ -130,19 +130,18 @@ def _only_model(body: bytes) -> tuple[Span, bool] | None:
     There the one spelling is the key, if msgspec sees the key at all. Also whether `stream` is true. None:
     look properly.
     """
-    at = body.find(_MODEL)
-    if at < 0 or body.find(_MODEL, at + 1) >= 0 or b"\\u00" in body:
+    if body.count(_MODEL) != 1 or b"\\u00" in body:
         return None
     try:
         found = _objects.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    raw = found.get("model")
-    colon = _COLON.match(body, at + len(_MODEL))
+    colon = _COLON.match(body, body.find(_MODEL) + len(_MODEL))
+    raw, stream = found.get("model"), found.get("stream")
     if raw is None or colon is None:
         return None
-    stream = found.get("stream")
-    return (colon.end(), colon.end() + len(memoryview(raw))), stream is not None and bytes(stream) == b"true"
+    start = colon.end()
+    return (start, start + len(memoryview(raw))), stream is not None and bytes(stream) == b"true"
 
 
 def locate(body: bytes) -> Found:

@@ -166,12 +166,11 @@ class Chooser:
         if len(targets) > 1:
             ordered = route.order(targets, found.strategy, ready=self._ready, load=self._load)
             targets = self.backoff.last(ordered)
-        attempts = [self._lazy(target, asked, found) for target in targets]
-
-        def otherwise(refusal: Refusal) -> Attempt | None:
-            return self._fallback(found, asked, refusal)
-
-        return Choice(route=found.name, attempts=attempts, otherwise=otherwise)
+        return Choice(
+            route=found.name,
+            attempts=[functools.partial(self._attempt, target, asked, found) for target in targets],
+            otherwise=functools.partial(self._fallback, found, asked),
+        )
 
     def _fallback(self, found: Route, asked: Asked, refusal: Refusal) -> Attempt | None:
         """The fallback profile's first target that needs no start, marked as degraded (GW-1, HOLD table)."""
@@ -240,9 +239,6 @@ class Chooser:
         return asked if change is None else _edited(asked, [change])
 
     # ------------------------------------------------------------ attempts
-
-    def _lazy(self, target: Target, asked: Asked, found: Route) -> Callable[[], Attempt]:
-        return lambda: self._attempt(target, asked, found)
 
     def _degraded(self, target: Target, asked: Asked, found: Route, refusal: Refusal) -> Attempt:
         note = asked.table.fleet.gateway.degrade_note.replace("{cause}", escalation.cause_of(refusal))

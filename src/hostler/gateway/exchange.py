@@ -49,10 +49,13 @@ class Connection(Protocol):
     flow: FlowControl
     """Who is slow: the client that does not read, or we who do not want more of its body."""
     client: tuple[str, int] | None
-    server: tuple[str, int | None] | None
 
     @property
-    def scheme(self) -> str | None:
+    def server(self) -> tuple[str, int] | None:
+        """The address and port that it came to; None on a Unix socket."""
+
+    @property
+    def scheme(self) -> str:
         """`http` or `https`."""
 
     def finished(self, exchange: Exchange) -> None:
@@ -216,6 +219,13 @@ class Exchange:
         if self.is_over:
             return None
         part, self.body = bytes(self.body), b""
+        return part
+
+    def take(self) -> bytes | None:
+        """The whole body, where it is here already; None: it is to be read."""
+        if self.more_body or self.disconnected or isinstance(self.body, bytearray):
+            return None
+        part, self.body = self.body, b""
         return part
 
     @property

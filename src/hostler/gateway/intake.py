@@ -47,6 +47,16 @@ class Seat:
         self.held = 0
 
 
+def body_here(exchange: Exchange, limit: int, seat: Seat) -> bytes | None:
+    """The whole body, where it came with its head: nearly always. Refuses as `read_body`."""
+    body = exchange.take()
+    if body is not None:
+        if len(body) > limit:
+            raise TooLarge(what="request body", limit=limit)
+        seat.take(len(body))
+    return body
+
+
 async def read_body(exchange: Exchange, limit: int, declared: int | None, seat: Seat) -> bytes:
     """The whole request body. Refuses `too_large` before reading when its declared length says so.
 

@@ -115,28 +115,24 @@ class Serving:
     async def run(self, work: Awaitable[None]) -> Outcome:
         """Run `work` and end its answer properly, whatever happens. How it ended."""
         try:
-            outcome = await self._outcome(work)
+            await work
+            outcome = Outcome.UPSTREAM_ERROR if self.status >= 500 else Outcome.OK
+        except asyncio.CancelledError:
+            outcome = await self._cancelled()
+        except ClientGone:
+            outcome = Outcome.CLIENT_GONE
+        except Refusal as refusal:
+            await self._end(refusal)
+            outcome = Outcome.UPSTREAM_DIED if isinstance(refusal, UpstreamBroke) else Outcome.REFUSED
+        except UpstreamError as error:
+            await self._end(translated(self.entry.engine or self.entry.route, error))
+            outcome = Outcome.SILENT if isinstance(error, UpstreamSilent) else Outcome.UPSTREAM_DIED
+        except Exception as error:  # noqa: BLE001 - any bug becomes one logged id, and the answer says no more
+            await self._end(Internal(id=self._means.bug(error)))
+            outcome = Outcome.INTERNAL
         finally:
             self._leave()
         return Outcome.CLIENT_GONE if self._gone else outcome
-
-    async def _outcome(self, work: Awaitable[None]) -> Outcome:
-        try:
-            await work
-        except asyncio.CancelledError:
-            return await self._cancelled()
-        except ClientGone:
-            return Outcome.CLIENT_GONE
-        except Refusal as refusal:
-            await self._end(refusal)
-            return Outcome.UPSTREAM_DIED if isinstance(refusal, UpstreamBroke) else Outcome.REFUSED
-        except UpstreamError as error:
-            await self._end(translated(self.entry.engine or self.entry.route, error))
-            return Outcome.SILENT if isinstance(error, UpstreamSilent) else Outcome.UPSTREAM_DIED
-        except Exception as error:  # noqa: BLE001 - any bug becomes one logged id, and the answer says no more
-            await self._end(Internal(id=self._means.bug(error)))
-            return Outcome.INTERNAL
-        return Outcome.UPSTREAM_ERROR if self.status >= 500 else Outcome.OK
 
     async def _cancelled(self) -> Outcome:
         if not self._stopped:
@@ -278,7 +274,7 @@ class Serving:
                     *served,
                 ]
                 self.status = 200
-                await self._start(200, fields)
+                self._start(200, fields)
                 self._tracker = Tracker()
             await self._say(comment(self._means.engines.starting.progress(lane)))
 
@@ -304,7 +300,7 @@ class Serving:
             return
         frames = streams and plain
         if not self._head_sent:
-            await self._start(response.status, head_rules.to_caller(fields, streams=frames, added=served))
+            self._start(response.status, head_rules.to_caller(fields, streams=frames, added=served))
             self._tracker = Tracker() if frames else None
         entry = self.entry
         entry.phase = "streaming" if streams else "answering"
@@ -312,13 +308,14 @@ class Serving:
 
     async def _pass_body(self, response: Response) -> None:
         """Pass on what came with the head, then the rest as it comes; wait only for a slow client."""
-        if response.is_over:
-            data = await response.next()
-            self._note(data)
-            await self._write(data, last=response.at_end)
+        exchange = self._exchange
+        if response.is_over and not exchange.flow.write_paused:
+            data = response.take()
+            if data:
+                self._note(data)
+            exchange.write(data, last=response.at_end)
             if response.at_end:
                 return
-        exchange = self._exchange
         if not response.waiting:
             exchange.flush()
         while await response.pass_to(self._pass):
@@ -360,7 +357,7 @@ class Serving:
         if self.method != "HEAD":
             fields = [field for field in fields if field[0].lower() != b"content-length"]
             fields += [(b"content-length", b"%d" % len(text))] if response.at_end else []
-        await self._start(response.status, fields)
+        self._start(response.status, fields)
         await self._say(text, last=response.at_end)
         while chunk := await response.next():
             await self._say(chunk)
@@ -375,12 +372,10 @@ class Serving:
     async def answer(self, status: int, fields: Fields, payload: bytes) -> None:
         """A whole answer of ours."""
         self.status = status
-        await self._start(status, [*fields, (b"content-length", b"%d" % len(payload))])
+        self._start(status, [*fields, (b"content-length", b"%d" % len(payload))])
         await self._say(payload, last=True)
 
-    async def _start(self, status: int, fields: Fields) -> None:
-        if self._exchange.flow.write_paused:
-            await self._exchange.flow.drain()
+    def _start(self, status: int, fields: Fields) -> None:
         self._exchange.start(status, fields)
         self._head_sent = True
 

@@ -1,4 +1,4 @@
-"""One connection of a client: uvicorn's httptools protocol with the bounds that it lacks (SEC-3).
+"""One connection of a client: HTTP/1.1 by httptools, with the bounds that strangers need (SEC-3).
 
 Decides when a connection is refused, late, or over, and in which order requests on it are answered. Does not
 know what a path means. `limits` holds the bounds and the texts, `server_head` judges a request's head, and
@@ -10,15 +10,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from typing import Any, cast
+from typing import Any
 
 import httptools
 import uvicorn
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from hostler.gateway.exchange import App, Asked, Exchange
+from hostler.gateway.again import Seen, seen
+from hostler.gateway.exchange import Asked, Exchange
 from hostler.gateway.limits import (
     LINGER_BYTES,
     LINGER_S,
@@ -31,42 +31,45 @@ from hostler.gateway.limits import (
     Trouble,
 )
 from hostler.gateway.server_head import asked_for, judge, without_upgrade
-from hostler.gateway.sockets import send_at_once
+from hostler.gateway.server_line import Line
 
 
 class _Refused(Exception):
     """Leaves the parser; what is wrong is noted already."""
 
 
-class HostlerProtocol(HttpToolsProtocol):
+class HostlerProtocol(Line):
     """One connection of a client.
 
-    Requests on it are answered one after another: `_running` is answered now, `_queue` wait, and `cycle` (a
-    name of uvicorn's) is the one whose body arrives. A request that is refused while an earlier one is being
-    answered is refused after that answer, never in the middle of it.
+    Requests on it are answered one after another: `_running` is answered now, `_queue` wait, and `cycle` is
+    the one whose body arrives. A request that is refused while an earlier one is being answered is refused
+    after that answer, never in the middle of it.
     """
-
-    cycle: Exchange | None  # type: ignore[assignment] # ours, not uvicorn's: all of its users are overridden
 
     def __init__(
         self,
         config: uvicorn.Config,
         server_state: ServerState,
-        app_state: dict[str, Any],
+        app_state: dict[str, Any],  # noqa: ARG002 # uvicorn gives it: what a lifespan made
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
         door: Door,
         limits: Limits,
     ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
+        super().__init__(config, server_state, _loop or asyncio.get_running_loop(), limits.keep_alive_s)
+        self.cycle: Exchange | None = None
+        self._parser = _parser_for(self)
+        self._url = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._expects_continue = False
         self._door = door
         self._limits = limits
         self._entry = Entry.OPEN
-        self._running: Exchange | None = None
         self._queue: deque[Exchange] = deque()
-        self._deadline: asyncio.TimerHandle | None = None
         self._trouble: Trouble | None = None
         self._asked: Asked | None = None
+        self._seen: tuple[Seen, Asked] | None = None
+        self._is_again = False
         self._length: int | None = None
         self._is_deaf = False
         self._thrown_away = 0
@@ -75,19 +78,17 @@ class HostlerProtocol(HttpToolsProtocol):
         self._is_replayed = False
         self._head_read = 0
         self._quiet = 0
-        self._idle_since = 0.0
         self._received = 0
         self._receiving_since = 0.0
 
     # The transport's side.
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Count the connection, and give it until the deadline to send a request's head."""
         super().connection_made(transport)
-        send_at_once(transport)
         self._entry = self._door.enter(self._client_host)
         if self._entry is Entry.SHUT:
-            transport.abort()
+            self.transport.abort()
         elif self._entry is Entry.CLIENT_FULL:
             self._refuse(Trouble.CLIENT_FULL)
         else:
@@ -99,7 +100,7 @@ class HostlerProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
         self._door.leave(self._client_host)
         self._disarm()
-        self._unset_keepalive_if_required()
+        del self._parser  # It holds this connection: a ring that only the collector would open.
         running, self._running = self._running, None
         for exchange in ([running] if running is not None else []) + list(self._queue):
             exchange.hang_up()
@@ -112,27 +113,21 @@ class HostlerProtocol(HttpToolsProtocol):
             if self._thrown_away > LINGER_BYTES:
                 self.transport.abort()
             return
+        if self._is_repeated(data):
+            return
+        begins = self._in_head and not self._has_begun and self._running is None
         if self._in_head:
             self._head_read += len(data)
-        seen = (self._in_head, self._received)
+        before = (self._in_head, self._received)
         self._feed(data)
+        if begins:
+            self._remember(data)
         if self._trouble is not None:
             self._refuse(self._trouble)
-        elif seen == (self._in_head, self._received):
+        elif before == (self._in_head, self._received):
             self._check_quiet(len(data))
         if self._deadline is None and not self._is_deaf:
             self._await_rest()
-
-    # What an exchange asks for (`exchange.Connection`).
-
-    def answered(self, exchange: Exchange) -> None:
-        """As `Connection`."""
-        if exchange.task is not None:
-            self.tasks.discard(exchange.task)
-
-    def default_headers(self) -> list[tuple[bytes, bytes]]:
-        """As `Connection`."""
-        return self.server_state.default_headers
 
     def finished(self, exchange: Exchange) -> None:
         """The answer is whole: close, go on with the next request, or wait for one."""
@@ -152,20 +147,7 @@ class HostlerProtocol(HttpToolsProtocol):
             self._refuse(self._trouble)
         else:
             self.flow.resume_reading()
-            self._idle_since = self.loop.time()
-            if self.timeout_keep_alive_task is None:
-                self.timeout_keep_alive_handler()
-
-    def timeout_keep_alive_handler(self) -> None:
-        """Close when nothing was asked for long, else look again then: one timer serves many requests."""
-        self.timeout_keep_alive_task = None
-        if self._running is not None or self._has_begun or self._is_deaf:
-            return
-        until = self._idle_since + self.timeout_keep_alive
-        if self.loop.time() < until:
-            self.timeout_keep_alive_task = self.loop.call_at(until, self.timeout_keep_alive_handler)
-        else:
-            self.transport.close()
+            self._rest()
 
     def shutdown(self) -> None:
         """The server stops: an idle connection closes, one under way closes after its answer."""
@@ -179,13 +161,17 @@ class HostlerProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """The first byte of a request; one behind another shares its reads, so its head is counted itself."""
-        self.url = b""
-        self.headers = []
-        self.expect_100_continue = False
+        self._url = b""
+        self._headers = []
+        self._expects_continue = False
         self._length = None
         self._has_begun = True
         if self._running is not None:
             self._head_read = MAX_HEAD_BYTES + 1
+
+    def on_url(self, part: bytes) -> None:
+        """A part of the target."""
+        self._url += part
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """One header field; trailers come here too, after the head, and are dropped."""
@@ -196,25 +182,25 @@ class HostlerProtocol(HttpToolsProtocol):
             self._length = int(value)
             return
         if name == b"expect" and value.lower() == b"100-continue":
-            self.expect_100_continue = True
-        self.headers.append((name, value))
+            self._expects_continue = True
+        self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         """Judge the head, and begin to answer, or queue."""
-        method = self.parser.get_method()
-        version = self.parser.get_http_version()
+        method = self._parser.get_method()
+        version = self._parser.get_http_version()
         asked = self._asked
-        is_again = asked is not None and asked.is_again(method, version, self.url, self.headers)
-        trouble = None if is_again else judge(method, version, self.url, self.headers)
-        if len(self.headers) + (self._length is not None) > MAX_HEADERS or self._is_head_too_long():
+        self._is_again = asked is not None and asked.is_again(method, version, self._url, self._headers)
+        trouble = None if self._is_again else judge(method, version, self._url, self._headers)
+        if len(self._headers) + (self._length is not None) > MAX_HEADERS or self._is_head_too_long():
             trouble = Trouble.HEAD_TOO_LARGE
         if trouble is not None:
             raise self._refused(trouble)
-        if self.parser.should_upgrade():
+        if self._parser.should_upgrade():
             self._is_replayed = True
             return
-        if asked is None or not is_again:
-            self._asked = asked = asked_for(method, version, self.url, self.headers)
+        if asked is None or not self._is_again:
+            self._asked = asked = asked_for(method, version, self._url, self._headers)
         if self._entry is Entry.RESERVE and not self._door.is_control(asked.path):
             raise self._refused(Trouble.FULL)
         if len(self._queue) >= MAX_PIPELINED:
@@ -227,8 +213,8 @@ class HostlerProtocol(HttpToolsProtocol):
             asked,
             self,
             length=self._length,
-            keep_alive=version == "1.1" and self.parser.should_keep_alive() and self._entry is Entry.OPEN,
-            expects_continue=self.expect_100_continue and version == "1.1",
+            keep_alive=version == "1.1" and self._parser.should_keep_alive() and self._entry is Entry.OPEN,
+            expects_continue=self._expects_continue and version == "1.1",
         )
         self.cycle = exchange
         if self._running is None:
@@ -260,11 +246,6 @@ class HostlerProtocol(HttpToolsProtocol):
     # Its own.
 
     @property
-    def _client_host(self) -> str | None:
-        """The client's address, None on a Unix socket."""
-        return self.client[0] if self.client else None
-
-    @property
     def _header_s(self) -> float:
         """How long a head may take: less for those who are let in on the reserve."""
         limits = self._limits
@@ -273,7 +254,7 @@ class HostlerProtocol(HttpToolsProtocol):
     def _feed(self, data: bytes) -> None:
         """Give bytes to the parser; what it refuses becomes `_trouble`."""
         try:
-            self.parser.feed_data(data)
+            self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
             if self._is_replayed:
                 self._replay(data[upgrade.args[0] :])
@@ -281,6 +262,31 @@ class HostlerProtocol(HttpToolsProtocol):
                 self._trouble = Trouble.BAD_REQUEST
         except httptools.HttpParserError:
             self._trouble = self._trouble or Trouble.BAD_REQUEST
+
+    def _is_repeated(self, data: bytes) -> bool:
+        """Whether `data` was a request, whole, with the head of the one before: then it needs no parser."""
+        if self._seen is None or self._running is not None or self._has_begun or not self._in_head:
+            return False
+        head, asked = self._seen
+        start = head.body_at(data)
+        if start < 0:
+            return False
+        self._disarm()
+        exchange = Exchange(asked, self, length=len(data) - start, keep_alive=True, expects_continue=False)
+        exchange.body, exchange.more_body = data[start:], False
+        self.cycle = exchange
+        self._start(exchange)
+        return True
+
+    def _remember(self, data: bytes) -> None:
+        """Keep the head of a request that came whole and alone, if it was that of the one before as well."""
+        running = self._running
+        self._seen = None
+        if running is None or not self._is_again or self._queue or self._has_begun:
+            return
+        head = seen(data)
+        if head is not None and head.body_at(data) >= 0:
+            self._seen = (head, running.asked)
 
     def _replay(self, rest: bytes) -> None:
         """Parse a request that offered an upgrade once more, without the offer, which is declined so.
@@ -290,25 +296,21 @@ class HostlerProtocol(HttpToolsProtocol):
         """
         length = [] if self._length is None else [(b"content-length", b"%d" % self._length)]
         head = without_upgrade(
-            self.parser.get_method(), self.parser.get_http_version(), self.url, self.headers + length
+            self._parser.get_method(), self._parser.get_http_version(), self._url, self._headers + length
         )
         self._is_replayed = False
-        self.parser = httptools.HttpRequestParser(self)
-        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._parser = _parser_for(self)
         self._feed(head + rest)
 
-    def _start(self, exchange: Exchange) -> None:
-        """Have it answered."""
-        self._running = exchange
-        app = cast("App", self.app)
-        exchange.task = task = self.loop.create_task(exchange.run(app))
-        self.tasks.add(task)
+    def _is_idle(self) -> bool:
+        """As `Line`."""
+        return self._running is None and not self._has_begun and not self._is_deaf
 
     def _is_head_too_long(self) -> bool:
         """Whether the head is past its bound; counted only where the reads that brought it may be."""
         if self._head_read <= MAX_HEAD_BYTES:
             return False
-        return len(self.url) + sum(len(n) + len(v) + 4 for n, v in self.headers) > MAX_HEAD_BYTES
+        return len(self._url) + sum(len(n) + len(v) + 4 for n, v in self._headers) > MAX_HEAD_BYTES
 
     def _check_quiet(self, size: int) -> None:
         """Bound bytes that complete nothing: a field without end, chunk extensions, trailers."""
@@ -364,18 +366,8 @@ class HostlerProtocol(HttpToolsProtocol):
         elif self._has_begun or self._running is None:
             self._arm(self._header_s)
 
-    def _arm(self, seconds: float) -> None:
-        """Have `_late` called."""
-        self._deadline = self.loop.call_later(seconds, self._late)
-
-    def _disarm(self) -> None:
-        """Nothing is awaited from the client."""
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-
     def _late(self) -> None:
-        """A deadline passed: of a refused client, of a head, or of a body."""
+        """As `Line`. A deadline passed: of a refused client, of a head, or of a body."""
         self._deadline = None
         if self._is_deaf:
             self.transport.abort()
@@ -399,3 +391,10 @@ class HostlerProtocol(HttpToolsProtocol):
             self._arm(left)
         else:
             self._refuse(Trouble.BODY_LATE)
+
+
+def _parser_for(protocol: HostlerProtocol) -> httptools.HttpRequestParser:
+    """A parser that reports to `protocol`, and lets a client write on behind a request that closes."""
+    parser = httptools.HttpRequestParser(protocol)
+    parser.set_dangerous_leniencies(lenient_data_after_close=True)
+    return parser

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, cast
 
 import httptools
 
@@ -59,7 +59,6 @@ class Response:
         "_error",
         "_head_bytes",
         "_head_done",
-        "_head_only",
         "_interim",
         "_junk",
         "_keep",
@@ -68,12 +67,14 @@ class Response:
         "_parser",
         "_paused",
         "_quiet",
+        "_simple",
         "_sink",
         "_size",
         "_to_eof",
         "_waiter",
         "content_encoding",
         "content_type",
+        "head_only",
         "headers",
         "reason",
         "status",
@@ -85,15 +86,16 @@ class Response:
         self.headers: list[tuple[bytes, bytes]] = []
         self.content_type = b""
         self.content_encoding = b""
-        self._parser = httptools.HttpResponseParser(self)
+        self._parser: httptools.HttpResponseParser | None = None
         self._line: Line | None = line
         self._loop = line.loop
         self._address = line.address
-        self._head_only = head_only
+        self.head_only = head_only
         self._head_done = False
         self._complete = False
         self._to_eof = False
         self._keep = False
+        self._simple = False
         self._junk = False
         self._paused = False
         self._interim = 0
@@ -125,7 +127,19 @@ class Response:
             if self._complete:
                 return b""
             await self._wait()
-        return self._taken()
+        return self.take()
+
+    def take(self) -> bytes:
+        """All of the body that waits, in one piece; reading goes on. Empty when nothing does."""
+        chunks = self._chunks
+        data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        chunks.clear()
+        self._size = 0
+        if self._paused:
+            self._paused = False
+            if self._line is not None:
+                self._line.resume()
+        return data
 
     async def pass_to(self, sink: Sink) -> bool:
         """Give the body to `sink` as it arrives, at once and without waking anybody for each piece.
@@ -133,7 +147,7 @@ class Response:
         Whether there is more: then `sink` had enough, and is to be given the rest by another call. Raises as
         `next`, and what `sink` raises.
         """
-        if self._chunks and not sink(self._taken()):
+        if self._chunks and not sink(self.take()):
             return True
         self._sink = sink
         try:
@@ -173,7 +187,8 @@ class Response:
         """Wait for the head, then return itself; a cancelled wait aborts the connection."""
         try:
             while not self._head_done and self._error is None:
-                await self._wait()
+                self._waiter = waiter = self._loop.create_future()
+                await waiter
         except asyncio.CancelledError:
             self.close()
             raise
@@ -184,6 +199,8 @@ class Response:
     def feed(self, data: bytes) -> bool:
         """Take bytes from the wire; whether the answer is over now, whole or failed."""
         before = self._size
+        if self._parser is None:
+            self._parser = httptools.HttpResponseParser(self)
         try:
             self._parser.feed_data(data)
         except _BAD_INPUT as error:
@@ -202,6 +219,18 @@ class Response:
             self._paused = True
             self._line.pause()
         return False
+
+    def take_whole(self, like: Response, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+        """Be whole at once, with the head that was parsed as that of `like`, but for the length in it."""
+        self.status, self.reason, self.headers = like.status, like.reason, headers
+        self.content_type, self.content_encoding = like.content_type, like.content_encoding
+        self._chunks, self._size = [body] if body else [], len(body)
+        self._head_done = self._complete = self._keep = True
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether it is whole, with the length that it told, nothing before it and nothing behind it."""
+        return self.is_clean and self._simple
 
     def fail(self, error: BaseException) -> None:
         """End the answer with `error`, after the bytes that are already here; the first error stays."""
@@ -224,7 +253,7 @@ class Response:
         """The link and this answer have no more to do with each other; wakes the reader."""
         self._line = None
         self._paused = False
-        self._parser = None  # type: ignore[assignment] # it holds this answer: a ring for the collector
+        self._parser = None  # It holds this answer: a ring that only the collector would open.
         self._wake()
 
     @property
@@ -275,14 +304,15 @@ class Response:
         """The head is whole: an interim one is skipped, the real one decides where the body ends."""
         if self._head_done:
             return
-        status = self._parser.get_status_code()
+        parser = cast("httptools.HttpResponseParser", self._parser)
+        status = parser.get_status_code()
         if status < 200:
             self._interim += 1
             if status == 101 or status < 100 or self._interim > MAX_INTERIM:
                 raise self._refused(f"status {status} was not asked for")
             return
         self.status = status
-        self._frame()
+        self._frame(parser)
         self._head_done = True
         self._wake()
 
@@ -303,7 +333,7 @@ class Response:
 
     # Its own.
 
-    def _frame(self) -> None:
+    def _frame(self, parser: httptools.HttpResponseParser) -> None:
         """Decide how the body is delimited, and note what it is.
 
         A coding beside `chunked` could be read in two ways. Both Content-Length and Transfer-Encoding, and a
@@ -323,13 +353,14 @@ class Response:
                 self.content_type = value
             elif size == 16 and not self.content_encoding and name.lower() == b"content-encoding":
                 self.content_encoding = value
-        if self._parser.get_http_version() not in ("1.1", "1.0"):
+        if parser.get_http_version() not in ("1.1", "1.0"):
             raise self._refused("it is no HTTP/1.1")
-        self._keep = self._parser.should_keep_alive()
-        if self._head_only or self.status in (204, 304):
+        self._keep = parser.should_keep_alive()
+        if self.head_only or self.status in (204, 304):
             self._complete = True
         else:
             self._to_eof = not codings and not has_length
+            self._simple = has_length and not codings and not self._interim
 
     def _refused(self, reason: str) -> UpstreamInvalid:
         """Note why the answer is refused; raising it leaves the parser."""
@@ -345,22 +376,10 @@ class Response:
         self.fail(UpstreamInvalid(self._address, f"{MAX_HEAD_BYTES} bytes in a row that are no body"))
         return True
 
-    def _taken(self) -> bytes:
-        """All that waits, in one piece; reading goes on."""
-        chunks = self._chunks
-        data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-        chunks.clear()
-        self._size = 0
-        if self._paused:
-            self._paused = False
-            if self._line is not None:
-                self._line.resume()
-        return data
-
     def _pour(self, sink: Sink) -> None:
         """Give what one read brought to `sink`; wake who awaits `pass_to` when it had enough, or failed."""
         try:
-            if not sink(self._taken()):
+            if not sink(self.take()):
                 self._sink = None
                 self._wake()
         except Exception as error:  # noqa: BLE001 # whatever it raises is for who awaits `pass_to`

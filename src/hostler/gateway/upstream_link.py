@@ -11,6 +11,7 @@ import math
 from collections.abc import AsyncIterator
 from typing import Protocol, cast
 
+from hostler.gateway.upstream_again import Memory
 from hostler.gateway.upstream_answer import Response
 from hostler.gateway.upstream_wire import (
     Address,
@@ -44,6 +45,7 @@ class Link(asyncio.Protocol):
         "_blocked",
         "_heard",
         "_home",
+        "_memory",
         "_pump",
         "_response",
         "_sent",
@@ -67,6 +69,7 @@ class Link(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self._response: Response | None = None
         self._heard = False
+        self._memory = Memory()
         self._sent = True
         self.touched = 0.0
         self._silence_s: float | None = None
@@ -139,9 +142,14 @@ class Link(asyncio.Protocol):
         if response is None:
             self.abort()
             return
+        is_first = not self._heard
         self._heard = True
         self.touched = self.loop.time()
-        if response.feed(data):
+        if is_first and self._memory.recall(response, data):
+            self._over(response)
+        elif response.feed(data):
+            if is_first:
+                self._memory.keep(response, data)
             self._over(response)
 
     def eof_received(self) -> bool:

@@ -14,8 +14,6 @@ from hostler.services.needs import Clock, Events, Meters
 from hostler.services.picture import Picture
 from hostler.services.requests import Outcome
 
-QUIET = frozenset({Outcome.OK, Outcome.REFUSED})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observer:
@@ -37,7 +35,7 @@ class Observer:
         )
         if entry.degraded is not None:
             self.meters.degraded(route=entry.route, code=entry.degraded)
-        if outcome in QUIET:
+        if outcome is Outcome.OK or outcome is Outcome.REFUSED:
             return
         self.events.emit(
             Event(
