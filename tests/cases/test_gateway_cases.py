@@ -72,7 +72,7 @@ async def test_a_stream_in_lumps(cases_dir: Path, fake: House) -> None:
 
 
 async def test_strange_model_names(cases_dir: Path, fake: House) -> None:
-    """GW-2: each name of BG-11 works in the list, the path, the body and the CLI, or is refused at load."""
+    """GW-2, GW-11: each name of BG-11 works in list, path, body, answer and CLI, or is refused at load."""
     lines = (cases_dir / "bugs/BG-11.names.txt").read_text().splitlines()
     assert len(lines) == 12
     names = [name for line in lines for name in line.split(" and ")]
@@ -92,7 +92,7 @@ async def test_strange_model_names(cases_dir: Path, fake: House) -> None:
             for path in (quote(name, safe=""), quote(name)):
                 assert (await client.get(f"/v1/models/{path}")).json()["id"] == name
             answer = await fake.chat(name)
-            assert answer.status_code == 200
+            assert (answer.status_code, answer.json()["model"]) == (200, name)
             assert json.loads(str((await fake.heard("engine"))[-1]["body"]))["model"] == "engine"
             assert (await fake.told("routes", "set", name, "p")) is not None
         metrics = await client.get("/metrics", headers={"authorization": f"Bearer {fake.key}"})

@@ -203,11 +203,16 @@ async def test_an_answer_that_dies(framing: bytes, caplog: pytest.LogCaptureFixt
 
     async with front(a_fleet(CHAT), {"fast": Target(says=says)}) as it:
         it.up("fast")
-        answer = await it.chat()
+        answer = await it.chat("fast")
         assert (answer.status, answer.body, answer.whole) == (200, b"{", False)
         assert caplog.text == ""
         assert it.outcomes == ["upstream_died"]
         assert it.rows == []
+        # One that is read whole, since its name changes, has not begun for the caller.
+        refused = await it.chat("chat")
+        assert (refused.status, refused.whole) == (502, True)
+        assert b"upstream_died" in refused.body
+        assert it.outcomes == ["upstream_died"] * 2
 
 
 async def test_a_compressed_stream_that_dies() -> None:

@@ -48,9 +48,9 @@ def a_draining_fleet() -> Fleet:
     return a_fleet(CHAT, engines=(fast,))
 
 
-async def begun(it: Front, slow: Slow, *, stream: bool = True) -> Client:
+async def begun(it: Front, slow: Slow, *, model: str = "chat", stream: bool = True) -> Client:
     """A request that the engine is working on."""
-    client = await it.send("POST", PATH, chat_body("chat", stream=stream), connection="close")
+    client = await it.send("POST", PATH, chat_body(model, stream=stream), connection="close")
     await slow.asked.wait()
     if slow.first:
         await until(lambda: it.rows[0].phase in ("streaming", "answering"))
@@ -218,7 +218,7 @@ async def test_cancel_of_a_plain_answer() -> None:
     slow = Slow(JSON + b"Content-Length: 9\r\n\r\n{")
     async with front(a_fleet(CHAT), {"fast": slow.target}) as it:
         it.up("fast")
-        client = await begun(it, slow, stream=False)
+        client = await begun(it, slow, model="fast", stream=False)
         it.rows[0].cut(Draining(engine="fast", why="it stops"))
         answer = parsed(await client.rest())
         assert (answer.body, answer.whole) == (b"{", False)

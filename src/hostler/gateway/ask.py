@@ -30,6 +30,8 @@ from hostler.wire.told import refusal_from
 
 SERVED_BY: Final = b"x-hostler-served-by"
 REFUSAL_BYTES: Final = 64 << 10
+SHORT_BYTES: Final = 64 << 10
+"""A body of so much is read whole, where it is changed, or is an error that comes too late to pass on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,10 @@ class Means:
     bug: Callable[[BaseException], str]
     redact: Callable[[str], str] = str
     hall: Hall = field(default_factory=Hall)
+
+    def redacted(self, data: bytes) -> bytes:
+        """Bytes of an upstream's error, less our secrets."""
+        return self.redact(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
 async def ask(means: Means, attempt: Attempt) -> Response:
@@ -117,6 +123,13 @@ def unreached(attempt: Attempt, error: UpstreamError) -> Refusal:
     if attempt.peer is None:
         return translated(attempt.name, error)
     return NodeUnreachable(host=attempt.peer, why=error.reason, retry_after=1)
+
+
+async def late_error(means: Means, attempt: Attempt, response: Response) -> UpstreamBroke:
+    """What is said of an answer that is no stream, where comments of ours began one already."""
+    text = (await response.read(SHORT_BYTES)).decode("utf-8", "replace")
+    why = f"it answered {response.status}: {means.redact(text)[:500]}"
+    return UpstreamBroke(target=attempt.name, why=why)
 
 
 def translated(target: str, error: UpstreamError) -> Refusal:

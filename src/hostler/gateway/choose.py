@@ -64,13 +64,14 @@ Fields = list[tuple[bytes, bytes]]
 class Attempt:
     """One target and what it is sent. `lane` None: an upstream, or an engine of the host `peer` (NODE-6).
 
-    `ask` is the wish to start its engine, None where it runs.
+    `ask` is the wish to start its engine, None where it runs. `names`: the model's there, and as asked for.
     """
 
     name: str
     address: Address
     head: RequestHead
     body: bytes
+    names: tuple[str, str]
     lane: Lane | None = None
     ask: Ask | None = None
     wait_s: float = 0.0
@@ -264,6 +265,7 @@ class Chooser:
             address=address,
             head=asked.known.head_to(address, path, keys(lane.engine.key), _silence(asked, found)),
             body=self._body(asked, lane.launch.model, found, engine),
+            names=(lane.launch.model, asked.model),
             lane=lane,
             ask=None if lane.ready else self._ask(engine, asked, found),
             wait_s=asked.wait_s,
@@ -297,6 +299,7 @@ class Chooser:
                 address, target, added, max(_silence(asked, found), asked.wait_s + PEER_S)
             ),
             body=self._body(asked, engine.model or engine.id, found, engine.id),
+            names=(engine.model or engine.id, asked.model),
             peer=engine.host,
         )
 
@@ -308,6 +311,7 @@ class Chooser:
             address=address,
             head=asked.known.head_to(address, path, keys(upstream.key), _silence(asked, found)),
             body=self._body(asked, target.model or asked.model, found, upstream.name),
+            names=(target.model or asked.model, asked.model),
         )
 
     def _shared(self, row: Shared, asked: Asked) -> Attempt:
@@ -327,6 +331,7 @@ class Chooser:
             address=address,
             head=asked.known.head_to(address, path, [], _silence(asked, None)),
             body=self._body(asked, row.model, None, row.id),
+            names=(row.model, asked.model),
         )
 
     def _body(self, asked: Asked, model: str, found: Route | None, target: str) -> bytes:

@@ -107,6 +107,15 @@ def to_caller(headers: Headers, *, streams: bool, added: Headers = ()) -> list[t
     return kept
 
 
+def with_length(headers: Headers, length: int | None) -> list[tuple[bytes, bytes]]:
+    """The headers of an answer whose body has another length than theirs; None: one not known beforehand."""
+    kept = [field for field in headers if field[0].lower() != b"content-length"]
+    if length is not None:
+        at = next((n for n, field in enumerate(headers) if field[0].lower() == b"content-length"), len(kept))
+        kept.insert(at, (b"Content-Length", b"%d" % length))
+    return kept
+
+
 def first(headers: Headers, name: bytes) -> bytes | None:
     """The first value of `name` (in lower case), None without one."""
     return next((value for key, value in headers if key.lower() == name), None)
@@ -125,7 +134,17 @@ def hops(headers: Headers) -> int:
 @functools.lru_cache(maxsize=64)
 def is_stream(content_type: bytes) -> bool:
     """Whether an answer of this `Content-Type` is a stream of events or lines."""
-    return content_type.partition(b";")[0].strip().lower() in _EVENT_TYPES
+    return _kind(content_type) in _EVENT_TYPES
+
+
+@functools.lru_cache(maxsize=64)
+def is_json(content_type: bytes) -> bool:
+    """Whether an answer of this `Content-Type` is JSON, or a stream of it."""
+    return _kind(content_type) in (b"application/json", *_EVENT_TYPES)
+
+
+def _kind(content_type: bytes) -> bytes:
+    return content_type.partition(b";")[0].strip().lower()
 
 
 def is_plain(content_encoding: bytes) -> bool:

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from hostler.domain.errors import Internal, Refusal, UpstreamBroke, UpstreamUnreachable
 from hostler.domain.values import Requester
 from hostler.gateway import headers as head_rules
-from hostler.gateway.ask import Means, ask, translated
+from hostler.gateway.ask import SHORT_BYTES, Means, ask, late_error, translated
 from hostler.gateway.choose import Attempt, Choice
 from hostler.gateway.exchange import Exchange
 from hostler.gateway.intake import ClientGone, Seat
-from hostler.gateway.stream import Framing, Tracker, comment
+from hostler.gateway.renaming import Renaming, renaming
+from hostler.gateway.stream import STREAM_HEAD, Framing, Tracker, comment
 from hostler.gateway.upstream import Response, UpstreamError, UpstreamSilent
 from hostler.services.lanes import Lane, heard
 from hostler.services.requests import Outcome, Requests
@@ -29,8 +30,6 @@ GRACE_S: Final = 1.0
 """A stream whose start is done or refused within this gets a real status; then comments begin (GW-6)."""
 COMMENT_S: Final = 10.0
 """How often a stream that waits for a start gets a comment line (GW-6)."""
-LATE_ERROR_BYTES: Final = 64 << 10
-"""How much of an error that comes after comment lines is read."""
 END_S: Final = 2.0
 """How long a client may take to read why its request ended; then its connection is cut."""
 DRAINED_S: Final = 600.0
@@ -57,6 +56,7 @@ class Serving:
         "_head_sent",
         "_lane",
         "_means",
+        "_renaming",
         "_route",
         "_stopped",
         "_task",
@@ -78,6 +78,7 @@ class Serving:
         self._asked = self._gone = self._head_sent = self._ending = self._stopped = False
         self._gone_at = self._deadline = 0.0
         self._tracker: Tracker | None = None
+        self._renaming: Renaming | None = None
         self._route: Fields = []
         self.seat = Seat(means.hall)
         self.entry = requests.open(requester, route="-", path=exchange.asked.path, cut=self.cut)
@@ -171,6 +172,7 @@ class Serving:
             status, fields, payload = inference_answer(refusal)
             await self.answer(status, [*fields, *self._route], payload)
         elif self._tracker is not None:
+            await self._write(self._held())
             await self._say(self._tracker.closing(Framing.OPENAI, error_of(refusal)), last=True)
         else:
             self.unfinished = True
@@ -267,14 +269,8 @@ class Serving:
         """A stream whose start takes longer begins at once and lives by comments (GW-6)."""
         while not await self._within(ready, COMMENT_S if self._head_sent else GRACE_S):
             if not self._head_sent:
-                fields = [
-                    (b"content-type", b"text/event-stream"),
-                    (b"cache-control", b"no-cache"),
-                    (b"x-accel-buffering", b"no"),
-                    *served,
-                ]
                 self.status = 200
-                self._start(200, fields)
+                self._start(200, [*STREAM_HEAD, *served])
                 self._tracker = Tracker()
             await self._say(comment(self._means.engines.starting.progress(lane)))
 
@@ -293,17 +289,23 @@ class Serving:
         streams = head_rules.is_stream(response.content_type)
         plain = head_rules.is_plain(response.content_encoding)
         if self._head_sent and (response.status >= 300 or not streams or not plain):
-            await self._broken(attempt, response)
+            raise await late_error(self._means, attempt, response)
         self.status = response.status
         if response.status >= 400 and plain and not streams:
-            await self._pass_error(response, served)
+            theirs = [(name, self._means.redacted(value)) for name, value in fields]
+            told = head_rules.to_caller(theirs, streams=False, added=served)
+            await self._pass_changed(told, response, self._means.redacted)
             return
         frames = streams and plain
+        self._renaming = renaming(attempt.names, response.content_type) if plain else None
+        told = head_rules.to_caller(fields, streams=frames, added=served)
+        if self._renaming is not None and not streams:
+            await self._pass_changed(told, response, self._renaming.feed)
+            return
         if not self._head_sent:
-            self._start(response.status, head_rules.to_caller(fields, streams=frames, added=served))
+            self._start(response.status, told)
             self._tracker = Tracker() if frames else None
-        entry = self.entry
-        entry.phase = "streaming" if streams else "answering"
+        self.entry.phase = "streaming" if streams else "answering"
         await self._pass_body(response)
 
     async def _pass_body(self, response: Response) -> None:
@@ -312,23 +314,34 @@ class Serving:
         if response.is_over and not exchange.flow.write_paused:
             data = response.take()
             if data:
-                self._note(data)
-            exchange.write(data, last=response.at_end)
+                data = self._passed(data)
+            exchange.write(data + self._held() if response.at_end else data, last=response.at_end)
             if response.at_end:
                 return
         if not response.waiting:
             exchange.flush()
         while await response.pass_to(self._pass):
             await exchange.flow.drain()
-        await self._write(b"", last=True)
+        await self._write(self._held(), last=True)
 
     def _pass(self, chunk: bytes) -> bool:
         """Write a chunk; whether the client takes more. Called as each comes, not by our task."""
-        self._note(chunk)
-        self._exchange.write(chunk)
+        self._exchange.write(self._passed(chunk))
         if self._gone and self._means.clock.elapsed() - self._gone_at > DRAINED_S:
             raise ClientGone
         return not self._exchange.flow.write_paused
+
+    def _held(self) -> bytes:
+        """What waited to be seen whole: nothing comes any more."""
+        renaming, self._renaming = self._renaming, None
+        return b"" if renaming is None else renaming.rest()
+
+    def _passed(self, chunk: bytes) -> bytes:
+        """What is written of a chunk: with the asked name, where it is another."""
+        if self._renaming is not None:
+            chunk = self._renaming.feed(chunk)
+        self._note(chunk)
+        return chunk
 
     def _note(self, chunk: bytes) -> None:
         """Count what passes, and follow a stream that a frame of ours may have to end."""
@@ -339,33 +352,27 @@ class Serving:
         if self._tracker is not None:
             self._tracker.feed(chunk)
 
-    async def _broken(self, attempt: Attempt, response: Response) -> None:
-        """Refuses `upstream_died`: comments went out already, and what came is no stream to follow them."""
-        text = (await response.read(LATE_ERROR_BYTES)).decode("utf-8", "replace")
-        why = f"it answered {response.status}: {self._means.redact(text)[:500]}"
-        raise UpstreamBroke(target=attempt.name, why=why)
-
-    async def _pass_error(self, response: Response, served: Fields) -> None:
-        """An upstream's error: status, headers and body as they came, less our secrets (GW-14)."""
-        theirs = [(name, self._redacted(value)) for name, value in response.headers]
-        fields = head_rules.to_caller(theirs, streams=False, added=served)
+    async def _pass_changed(
+        self, fields: Fields, response: Response, change: Callable[[bytes], bytes]
+    ) -> None:
+        """A body that changes as it passes: with its new length, where it is short (GW-11, GW-14)."""
         self.entry.phase = "answering"
         parts: list[bytes] = []
-        while sum(map(len, parts)) < LATE_ERROR_BYTES and (chunk := await response.next()):
+        while sum(map(len, parts)) < SHORT_BYTES and (chunk := await response.next()):
             parts.append(chunk)
-        text = self._redacted(b"".join(parts))
+        if parts:
+            self._note(b"")
+        text = change(b"".join(parts))
+        if response.at_end:
+            text += self._held()
         if self.method != "HEAD":
-            fields = [field for field in fields if field[0].lower() != b"content-length"]
-            fields += [(b"content-length", b"%d" % len(text))] if response.at_end else []
+            fields = head_rules.with_length(fields, len(text) if response.at_end else None)
         self._start(response.status, fields)
         await self._say(text, last=response.at_end)
         while chunk := await response.next():
-            await self._say(chunk)
+            await self._say(change(chunk))
         if not self._exchange.response_complete:
-            await self._say(b"", last=True)
-
-    def _redacted(self, data: bytes) -> bytes:
-        return self._means.redact(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+            await self._say(self._held(), last=True)
 
     # ------------------------------------------------------------ bytes to the caller
 

@@ -14,6 +14,13 @@ import msgspec
 TAIL_BYTES = 16 * 1024
 """The most bytes of a stream's end that are kept for its usage: 1,000 streams keep at most twice 16 MB."""
 
+STREAM_HEAD = (
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+)
+"""The head of a stream that begins with comments of ours."""
+
 
 class Framing(StrEnum):
     """How a stream's pieces are told apart, and what an error looks like in it."""
