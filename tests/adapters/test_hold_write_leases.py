@@ -1,3 +1,4 @@
+import os
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -5,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hostler.adapters.hold_write import HoldWriter
-from hostler.domain.errors import HoldTaken, InvalidRequest
+from hostler.domain.errors import HoldPathUnusable, HoldTaken, InvalidRequest
 from hostler.domain.hold import HoldState
 from hostler.domain.hold_plan import LeaseHold
 from hostler.domain.step import FenceNumber
@@ -127,6 +128,21 @@ def test_a_lease_s_record_is_written_again_unless_a_person_took_it(writer: HoldW
     path.with_name("box.ndjson").write_bytes(b"{torn\n[1]\n")
     path.unlink()
     assert writer.write_again_for_lease(MINE) is True
+
+
+def test_what_is_no_file_of_changes_keeps_nobody_waiting(writer: HoldWriter, path: Path) -> None:
+    """HOLD-11, SEC-5: a pipe in place of box.ndjson is passed over, a link refused, and neither is read."""
+    writer.write_for_lease(MINE)
+    path.unlink()
+    changes = path.with_name("box.ndjson")
+    os.mkfifo(changes)
+    assert writer.write_again_for_lease(MINE) is True
+    told = writer.release(owner=None, force=True, by="user ada")
+    assert "is not told of this" in " ".join(told.warnings)
+    changes.unlink()
+    changes.symlink_to("/dev/zero")
+    with pytest.raises(HoldPathUnusable):
+        writer.write_again_for_lease(MINE)
 
 
 def test_a_lease_s_record_is_not_written_over_another_s(writer: HoldWriter, path: Path) -> None:

@@ -53,6 +53,12 @@ def test_what_was_saved_is_loaded(files: DirectoryStateFiles) -> None:
     assert (files.root / "engines/fast-4b/suspended.json").is_file()
 
 
+def test_half_a_character_is_kept(files: DirectoryStateFiles) -> None:
+    """SYNC-5, REL-1: what somebody wrote as half of a pair is kept as it was, and breaks no later save."""
+    files.save("sync", {"rows": [{"id": "\ud800"}], "more": "é"})
+    assert files.load("sync") == {"rows": [{"id": "\ud800"}], "more": "é"}
+
+
 def test_files_are_private(files: DirectoryStateFiles) -> None:
     """SEC-1: state files are 0600 and their directories 0700, whatever the umask is."""
     before = os.umask(0)

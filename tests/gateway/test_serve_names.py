@@ -77,6 +77,21 @@ async def test_a_stream_that_dies_amid_the_name() -> None:
         assert it.outcomes == ["upstream_died"]
 
 
+async def test_an_answer_that_dies_before_it_began() -> None:
+    """GW-14: a short answer is read whole to be changed: cut, it has not begun for the caller."""
+
+    async def says(wire: Wire, _: Heard) -> None:
+        await wire.send(JSON + b"Content-Length: 99\r\n\r\n{")
+        wire.close()
+
+    async with front(a_fleet(CHAT), {"fast": Target(says=says)}) as it:
+        it.up("fast")
+        refused = await it.chat("chat")
+        assert (refused.status, refused.whole) == (502, True)
+        assert b"upstream_died" in refused.body
+        assert it.outcomes == ["upstream_died"]
+
+
 async def _dies(wire: Wire, _: Heard) -> None:
     await wire.send(SSE + chunk(b'data: {"mode'))
     wire.close()

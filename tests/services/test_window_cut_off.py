@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import cast
+
 import pytest
 
-from hostler.domain.errors import EngineFailed
-from hostler.domain.lease import Interrupted, State, UndoBegun
+from hostler.domain.errors import EngineFailed, NodeUnreachable, ScheduleUnavailable
+from hostler.domain.lease import Interrupted, Lease, LeaseId, State, UndoBegun
 from hostler.domain.step import SuspendEngine
+from hostler.domain.values import Requester
 from hostler.services.deadman_reports import DEADMEN_S, DeadmanReports
+from hostler.services.going_back import WHY
+from hostler.services.keys import Principal, Scope
+from hostler.services.lease_requests import LeaseRequests
+from hostler.services.present import Present
+from hostler.services.promotion import Promotion
+from hostler.services.runner import Runner
 from hostler.services.scene import Scene
 from hostler.services.schedule_needs import NodeMemory
 from hostler.services.schedule_views import why_of
+from hostler.wire.schedule import ReleaseBody
 from tests.fakes.paired import a_fleet
-from tests.services.lease_house import House
-from tests.services.test_deadman_reports import PLAN, look, reports_of
+from tests.services.lease_house import ID, House
+from tests.services.test_deadman_reports import PLAN, look, reports_of, restored
 
 
 @pytest.fixture
@@ -44,7 +55,7 @@ async def test_the_head_ends_what_its_restart_cut_off(house: House, *, opening: 
     await later(house, reports)
     lease = await house.lease()
     assert lease.state is (State.FAILED if opening else State.RELEASED)
-    assert lease.cause == "a restart of the head cut it off"
+    assert lease.cause == "the head put back what was cut off: restart"
     assert house.node.picture() == house.before
 
 
@@ -120,6 +131,95 @@ async def test_a_lease_that_is_no_window_stays_stuck() -> None:
     await house.say(Interrupted())
     await later(house, reports_of(house))
     assert (await house.lease()).state is State.STUCK
+
+
+async def test_a_window_of_a_store_that_went_back_was_open(house: House) -> None:
+    """WIN-1, LEASE-8: as its nodes remember it nothing cut it off: the head does not end it by itself."""
+    await house.take()
+    await house.say(UndoBegun(ending=State.RELEASED, why=WHY))
+    await house.say(Interrupted(why=WHY))
+    await later(house, reports_of(house))
+    assert (await house.lease()).state is State.STUCK
+
+
+async def test_no_receipt_counts_before_every_node_has_reported(house: House) -> None:
+    """LEASE-8, WIN-4: what a node that is away did for it is not known, and would be taken for nothing."""
+    await house.take()
+    await house.say(UndoBegun(ending=State.RELEASED, why=WHY))
+    await house.say(Interrupted(why=WHY))
+    restored(house)
+    away = [NodeUnreachable(host="raven", why="it has not told what it knows")]
+    reports = replace(reports_of(house), blocked=lambda: away[0] if away else None)
+    await look(house, reports)
+    assert (await house.lease()).state is State.STUCK
+    away.clear()
+    await look(house, reports)
+    assert (await house.lease()).state is State.RELEASED
+
+
+async def test_nobody_releases_it_before_every_node_has_reported(house: House) -> None:
+    """LEASE-8, R32: a release would leave another host as the lease has it, and nobody to put it back."""
+    await house.take()
+    await house.say(UndoBegun(ending=State.RELEASED, why=WHY))
+    await house.say(Interrupted(why=WHY))
+    away = [NodeUnreachable(host="raven", why="it has not told what it knows")]
+    config = Present(fleet=a_fleet("crow"))
+    promotion = Promotion(
+        config=config,
+        store=house.store,
+        nodes=house.nodes,
+        clock=house.clock,
+        blocked=lambda: away[0] if away else None,
+    )
+    requests = LeaseRequests(config=config, promotion=promotion, clock=house.clock, clean=str)
+    body, who = (
+        ReleaseBody(because="the box is wanted", generation=1),
+        Principal(name="ops", rights=frozenset(Scope)),
+    )
+
+    async def release() -> State:
+        made = await house.store.write(
+            lambda tx: requests.release(tx, ID, body, who, Requester(client="ops"))
+        )
+        return made.lease.state
+
+    with pytest.raises(NodeUnreachable, match="raven"):
+        await release()
+    away.clear()
+    assert await release() is State.RELEASING
+
+
+async def test_a_fence_keeps_the_head_from_it(house: House) -> None:
+    """LEASE-28: under a deployment fence no timer reverts anything; once it is down the head goes on."""
+    await house.take()
+    await house.say(UndoBegun(ending=State.RELEASED))
+    await house.say(Interrupted())
+    await house.fence()
+    reports = reports_of(house)
+    await later(house, reports)
+    assert (await house.lease()).state is State.STUCK
+    await house.store.write(lambda tx: tx.put_fence(None))
+    await later(house, reports)
+    assert (await house.lease()).state is State.RELEASED
+
+
+async def test_a_store_that_is_locked_for_long_is_named(house: House) -> None:
+    """LEASE-14, REL-1: whoever looks why the lease is stuck reads the store's trouble, not a bug's number."""
+    await house.take()
+    await house.say(UndoBegun(ending=State.RELEASED))
+    reports = reports_of(house)
+
+    class Locked:
+        async def restore(self, _id: LeaseId) -> Lease:
+            raise ScheduleUnavailable(why="database is locked", file="schedule.db")
+
+    workshop = replace(reports.workshop, runner=cast("Runner", Locked()))
+    workshop.begin(ID, State.RELEASING)
+    for task in list(workshop.tasks.values()):
+        await task
+    lease = await house.lease()
+    assert (lease.state, lease.cause) == (State.STUCK, "The schedule cannot be read: database is locked")
+    assert house.bugs == []
 
 
 async def test_a_stuck_lease_says_whether_something_failed(house: House) -> None:

@@ -11,6 +11,7 @@ import errno
 import fcntl
 import json
 import os
+import stat
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -40,6 +41,8 @@ from hostler.domain.values import rfc3339
 
 CHANGES_NAME: Final = "box.ndjson"
 """The file beside the record that forced changes are appended to; `hold_changes` reads it."""
+READING: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""Others may write the directory: what is no file of ours is neither followed nor waited for."""
 CHANGES_READ: Final = 1 << 20
 """So many bytes of its end are looked through for what became of a lease's hold."""
 LOCK_WAIT_S: Final = 5.0
@@ -139,11 +142,17 @@ class HoldWriter:
     def _given_up(self, lease: str) -> bool:
         """Whether a person took that lease's hold away by force."""
         try:
-            with self._path.with_name(CHANGES_NAME).open("rb") as file:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - CHANGES_READ))
-                return any(_took(line, lease) for line in file)
+            handle = os.open(self._path.with_name(CHANGES_NAME), READING)
         except FileNotFoundError:
             return False
+        try:
+            found = os.fstat(handle)
+            if not stat.S_ISREG(found.st_mode):
+                return False
+            end = os.pread(handle, CHANGES_READ, max(0, found.st_size - CHANGES_READ))
+        finally:
+            os.close(handle)
+        return any(_took(line, lease) for line in end.splitlines())
 
     def extend_for_lease(self, lease: str, expires_at: datetime) -> bool:
         with self._told(), self._locked():
@@ -252,7 +261,7 @@ class HoldWriter:
             return ()
         path = self._path.with_name(CHANGES_NAME)
         line = _line(change, now)
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
             handle = os.open(path, flags, self.mode)
             try:

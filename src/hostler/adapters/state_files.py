@@ -38,7 +38,7 @@ class DirectoryStateFiles:
         make_private(path.parent, self.root)
         text = json.dumps(value, allow_nan=False, ensure_ascii=False, indent=1)
         keep_unreadable(path)
-        write_whole(path, f"{text}\n".encode())
+        write_whole(path, f"{text}\n".encode("utf-8", "backslashreplace"))
 
     def set_aside(self, name: str) -> None:
         _set_aside(self._place(name, ".json"))

@@ -97,7 +97,11 @@ def scheduling(means: Means) -> Scheduling:
         events=means.events,
         jobs=jobs,
         reports=DeadmanReports(
-            store=store, nodes=means.nodes, workshop=workshop, strike=windows.strike_elsewhere
+            store=store,
+            nodes=means.nodes,
+            workshop=workshop,
+            strike=windows.strike_elsewhere,
+            blocked=back.blocks,
         ),
         bug=means.bug,
         warn=means.warn,

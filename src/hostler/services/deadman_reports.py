@@ -9,7 +9,7 @@ is seen to be back. What a receipt says is `hostler.domain.deadman`'s.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -22,6 +22,7 @@ from hostler.domain.journal import EntryState
 from hostler.domain.lease import Lease, LeaseId, RestoreFailed, State, UndoBegun
 from hostler.domain.moment import Moment
 from hostler.domain.values import Priority
+from hostler.services.going_back import is_remembered
 from hostler.services.lease_changes import change
 from hostler.services.schedule_needs import Node, NodeMemory, ScheduleStore, Tx
 from hostler.services.window_guard import Strike
@@ -30,7 +31,7 @@ from hostler.services.workshop import Workshop
 LOOK_S: Final = 2.0
 DEADMEN_S: Final = 90.0
 """A deadman waits 60 s for a daemon that died midway; where none has begun by then, none will."""
-UNFINISHED: Final = "a restart of the head cut it off"
+UNFINISHED: Final = "the head put back what was cut off"
 AT_REST: Final = frozenset({State.ACTIVE, State.STUCK})
 """Nobody works on such a lease: one that is worked on is refused `already_restored`, and is stuck then."""
 
@@ -39,15 +40,16 @@ AT_REST: Final = frozenset({State.ACTIVE, State.STUCK})
 class DeadmanReports:
     """Asks the nodes of windows. `looked` has when that was, in elapsed seconds; `taken` what was taken in.
 
-    `cut_off` has since when a window is seen to be cut off by a restart of this daemon. A receipt is taken in
-    once: what fails after it is a person's to look at (LEASE-14). `strike` counts what a node's guard saw
-    (WIN-6).
+    `cut_off` has since when a window is seen to be cut off. `blocked` says which node has not reported since
+    the schedule went back. A receipt is taken in once: what fails after it is a person's to look at
+    (LEASE-14). `strike` counts what a node's guard saw (WIN-6).
     """
 
     store: ScheduleStore
     nodes: Mapping[str, Node]
     workshop: Workshop
     strike: Strike
+    blocked: Callable[[], NodeUnreachable | None] = lambda: None
     looked: list[float] = field(default_factory=list)
     taken: set[DeadmanReport] = field(default_factory=set)
     cut_off: dict[str, float] = field(default_factory=dict)
@@ -59,6 +61,9 @@ class DeadmanReports:
         self.looked[:] = [now.elapsed]
         live = await self.store.read(lambda tx: tx.live())
         windows = [it for it in live if it.state in AT_REST and armed_hosts(it.plan)]
+        if self.blocked() is not None:
+            # What a node that has not reported did for it would be taken for nothing (LEASE-8).
+            windows = [it for it in windows if not is_remembered(it)]
         told = await self._memories({host for it in windows for host in armed_hosts(it.plan)})
         for lease in windows:
             await self._strikes(lease, told)
@@ -94,7 +99,7 @@ class DeadmanReports:
         return True
 
     async def _unfinished(self, lease: Lease, now: Moment) -> None:
-        """Release a window whose opening or closing a restart of the head cut off (WIN-11).
+        """Release a window whose opening or closing was cut off, by a restart of the head mostly (WIN-11).
 
         Each deadman looks at its own host's daemon: where only the head died, or the deadmen were disarmed
         already, none of them begins. What could not be put back is a person's to look at (LEASE-14).
@@ -131,16 +136,19 @@ def _taken(tx: Tx, id_: LeaseId, reports: Sequence[DeadmanReport], now: Moment) 
 
 
 def _is_cut_off(lease: Lease) -> bool:
-    """Whether it is stuck and nothing failed: its run just ended."""
-    return lease.state is State.STUCK and lease.failing is None
+    """Whether it is stuck and nothing failed: its run just ended. One that was open had none (WIN-1)."""
+    return lease.state is State.STUCK and lease.failing is None and not is_remembered(lease)
 
 
 def _released(tx: Tx, id_: LeaseId, now: Moment) -> bool:
-    """The window on its way to its end, unless somebody released it meanwhile; whether its undo begins."""
+    """The window on its way to its end, unless somebody released it meanwhile; whether its undo begins.
+
+    Under a fence no timer reverts anything (LEASE-28).
+    """
     lease = tx.lease(id_)
-    if lease is None or not _is_cut_off(lease):
+    if lease is None or not _is_cut_off(lease) or tx.fence() is not None:
         return False
-    change(tx, lease, UndoBegun(ending=State.RELEASED, why=UNFINISHED), now)
+    change(tx, lease, UndoBegun(ending=State.RELEASED, why=f"{UNFINISHED}: {lease.cause}"), now)
     return True
 
 

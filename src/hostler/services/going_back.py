@@ -180,6 +180,11 @@ class GoingBack:
         change(tx, other, Abandoned(because=WHY, unverified=()), now)
 
 
+def is_remembered(lease: Lease) -> bool:
+    """Whether it is here as its nodes remember it, and nobody has released it since (LEASE-8)."""
+    return lease.state is State.STUCK and lease.failing is None and lease.cause == WHY
+
+
 def later(new: Callable[[str], str], highest: str) -> str:
     """A fresh epoch that sorts after `highest`, whatever the clock says."""
     fresh = new("ep")

@@ -28,6 +28,7 @@ from hostler.domain.lease import (
 from hostler.domain.lease_due import renewal
 from hostler.domain.moment import Moment, left
 from hostler.domain.values import Requester
+from hostler.services.going_back import is_remembered
 from hostler.services.keys import Principal, Scope
 from hostler.services.lease_changes import change, known
 from hostler.services.needs import Clock
@@ -121,6 +122,8 @@ class LeaseRequests:
                 why = "closed" if lease.mode else ""
                 return self.happen(tx, lease, UndoBegun(ending=State.RELEASED, why=why, actor=actor), now)
             case State.STUCK:
+                if is_remembered(lease) and (blocked := self.promotion.blocked()) is not None:
+                    raise blocked
                 return change(tx, lease, UndoBegun(ending=State.RELEASED, actor=actor), now)
             case _:
                 return Decision(lease=lease)

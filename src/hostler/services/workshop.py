@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from hostler.domain.errors import Refusal
+from hostler.domain.errors import Refusal, ScheduleUnavailable, StoreFull
 from hostler.domain.lease import Lease, LeaseId, State
 from hostler.domain.step import (
     ArmDeadman,
@@ -96,13 +96,17 @@ class Workshop:
             else:
                 await self.runner.restore(id_)
             await self.holders.sync()
+        except (ScheduleUnavailable, StoreFull) as refusal:
+            await self._interrupted(id_, str(refusal).removesuffix("."))
         except Exception as error:  # noqa: BLE001 - whatever it was, the lease must not look as if worked on
-            why = f"error {self.bug(error)}"
-            try:
-                await interrupt(self.store, self.clock, id_, why)
-            except Refusal as refusal:
-                # A store that takes nothing: the keeper begins it again, and finds what was done (REL-1).
-                self.bug(refusal)
+            await self._interrupted(id_, f"error {self.bug(error)}")
+
+    async def _interrupted(self, id_: LeaseId, why: str) -> None:
+        try:
+            await interrupt(self.store, self.clock, id_, why)
+        except Refusal as refusal:
+            # A store that takes nothing: the keeper begins it again, and finds what was done (REL-1).
+            self.bug(refusal)
 
 
 def own_claim(step: Step) -> DisarmDeadman | EndDrain | RemoveHold | ResumeEngine | None:
