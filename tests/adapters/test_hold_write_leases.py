@@ -131,7 +131,7 @@ def test_a_lease_s_record_is_written_again_unless_a_person_took_it(writer: HoldW
 
 
 def test_what_is_no_file_of_changes_keeps_nobody_waiting(writer: HoldWriter, path: Path) -> None:
-    """HOLD-11, SEC-5: a pipe in place of box.ndjson is passed over, a link refused, and neither is read."""
+    """HOLD-11: a pipe in place of box.ndjson is passed over, a link refused, and neither is read."""
     writer.write_for_lease(MINE)
     path.unlink()
     changes = path.with_name("box.ndjson")

@@ -25,6 +25,15 @@ def test_the_terms_are_the_modes_where_nothing_else_is_said() -> None:
     assert (found.mode, found.cap_s, found.drain_before_s) == ("heavy", 3600.0, 600.0)
 
 
+@pytest.mark.parametrize("cap_s", [300.0, 600.0])
+def test_a_window_that_would_serve_nobody_is_refused(cap_s: float) -> None:
+    """WIN-2, WIN-8: whose cap is no longer than its drain takes no request from its first second on."""
+    with pytest.raises(TtlRefused, match="would serve nobody") as told:
+        terms(FLEET, Wish(mode="heavy", override="windowed", cap_s=cap_s), NOW, BERLIN)
+    assert "from 10 min before its cap on" in told.value.advice()
+    assert terms(FLEET, Wish(mode="heavy", override="windowed", cap_s=601.0), NOW, BERLIN).cap_s == 601.0
+
+
 def test_an_unknown_mode_is_told_with_the_nearest() -> None:
     """MODE-1: and the standing one is none that a window enters."""
     with pytest.raises(NotFound, match="heavi"):

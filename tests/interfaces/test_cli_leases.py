@@ -340,22 +340,6 @@ async def test_an_offer_is_claimed(head: Head, user: Shell) -> None:
     assert [it.id for it in head.of(State.ACTIVE)] == [offered.id]
 
 
-async def test_two_holders_of_one_account_do_not_end_each_others_turn(head: Head, user: Shell) -> None:
-    """LEASE-9: a resource's name means the turn of one holder, none where another waits, and one's own."""
-    shell = await user.run("reserve", "pair", "--holder", "anna", "--shell")
-    (annas,) = head.of(State.ACTIVE)
-    await user.run("reserve", "pair", "--holder", "ben", "--queue", "1h")
-    (bens,) = head.of(State.QUEUED)
-    refused = await user.inside("release", "pair")
-    assert refused.code == 65
-    assert annas.id in refused.err
-    assert bens.id in refused.err
-    assert [it.id for it in head.of(State.ACTIVE)] == [annas.id]
-    under = dict(line.removeprefix("export ").split("=", 1) for line in shell.out.splitlines())
-    assert (await user.run("release", "pair", **under)).code == 0
-    assert head.of(State.ACTIVE) == []
-
-
 @pytest.mark.parametrize(
     "words",
     [

@@ -155,10 +155,13 @@ def test_a_config_is_written_with_its_secrets_and_never_over_another(tmp_path: P
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
-    """CONF-4: a directory that is not there is told, and nothing is left."""
-    with pytest.raises(FileUnusable, match=r"no/hostler\.yaml cannot be written: No such file"):
-        parts(tmp_path).finish(Draft(text="version: 1\n"), "no/hostler.yaml", force=False)
-    assert list(tmp_path.iterdir()) == []
+    """CONF-4: a directory is made where there is none; a file in its place is told, and nothing is left."""
+    parts(tmp_path).finish(Draft(text="version: 1\n"), "new/deep/hostler.yaml", force=False)
+    assert (tmp_path / "new/deep/hostler.yaml").read_text() == "version: 1\n"
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(FileUnusable, match=r"file/hostler\.yaml cannot be written"):
+        parts(tmp_path).finish(Draft(text="version: 1\n"), "file/hostler.yaml", force=False)
+    assert sorted(it.name for it in tmp_path.iterdir()) == ["file", "new"]
 
 
 def test_a_draft_is_checked_as_the_command_does(tmp_path: Path) -> None:

@@ -132,7 +132,9 @@ class Restore:
             if engine.need is None or found is None or engine.need <= found:
                 return None
             if time.monotonic() >= deadline:
-                return f"it needs {engine.need} bytes, and {found} are available after {waited:.0f} s"
+                return (
+                    f"it needs {_gib(engine.need)} GiB, and {_gib(found)} are available after {waited:.0f} s"
+                )
             kernel.pause(self.written.look_s)
 
     def _wait_for_hold(self, engine: Engine) -> None:
@@ -196,6 +198,11 @@ class Restore:
             return True
         self.lines.flush()
         return disk.wrote(self.directory / files.REPORT, report)
+
+
+def _gib(size: int) -> str:
+    """A size for people, in GiB."""
+    return f"{size / (1 << 30):.1f}"
 
 
 def keep_trying(work: Callable[[], bool]) -> None:

@@ -63,8 +63,8 @@ def terms(fleet: Fleet, wish: Wish, now: datetime, zone: tzinfo) -> Terms:
     """What the window is opened with, when all that needs no look at a host is right (WIN-8).
 
     Refuses `not_found`, `serving_class_refused` unless the mode's very class is named (CAT-5), `ttl_refused`
-    for a cap that the mode does not allow, `invalid_request` for one over 8 h or a window in quiet hours that
-    are not forced.
+    for a cap that the mode does not allow, or from which it would serve nobody (WIN-2), `invalid_request` for
+    one over 8 h or a window in quiet hours that are not forced.
     """
     mode = mode_of(fleet, wish.mode)
     _named(mode, wish.override)
@@ -73,6 +73,12 @@ def terms(fleet: Fleet, wish: Wish, now: datetime, zone: tzinfo) -> Terms:
         raise TtlRefused(
             what=f"A window of {mode.name} is not opened for {format_duration(cap_s)}.",
             expected=f"Give a cap from {LEAST_S:g} s to {format_duration(mode.cap_max_s)}.",
+        )
+    if cap_s <= mode.drain_before_s:
+        drain = format_duration(mode.drain_before_s)
+        raise TtlRefused(
+            what=f"A window of {mode.name} for {format_duration(cap_s)} would serve nobody.",
+            expected=f"It takes no request from {drain} before its cap on (drain_before): give a longer one.",
         )
     if cap_s > UNFORCED_S and not wish.force:
         raise InvalidRequest(

@@ -242,10 +242,17 @@ class Reserving:
             what=resource.name,
             owner=first.holder if first is not None else "nobody",
             until=until_of(holder, now) if holder is not None else "unknown",
-            way="Wait for it with --wait, or keep a place with --queue 12h.",
+            way=_way(holder),
             lease=first.id if first is not None else "",
             waiting=len(waiting),
         )
+
+
+def _way(holder: Lease | None) -> str:
+    """What whoever is refused can do: a window has no queue, and is ended by its own command."""
+    if holder is not None and holder.mode:
+        return f"A window in {holder.mode} is open: `hostler window status` shows it, `window close` ends it."
+    return "Wait for it with --wait, or keep a place with --queue 12h."
 
 
 def digest_of(body: ReserveBody, mode: str = "") -> str:

@@ -138,6 +138,7 @@ class ImportFiles:
                 if os.path.lexists(each):
                     raise FileExists(path=str(each))
         try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             _write_secrets(folder, draft.secrets)
             _write(target, _placed(draft.text, folder))
         except OSError as error:

@@ -19,7 +19,7 @@ from hostler.client.saved import Drawer, SavedLease, saved_leases
 from hostler.domain.errors import InvalidRequest, LeaseNotFound
 from hostler.domain.lease import State
 from hostler.domain.values import shorten
-from hostler.interfaces.cli.daemon import answer, at, pages
+from hostler.interfaces.cli.daemon import answer, at, pages, person
 from hostler.interfaces.cli.lease_env import GENERATION_VAR, LEASE_VAR, SECRET_VAR, forget_secret, read_secret
 from hostler.wire.schedule import LeaseList, LeaseView, OneLease
 
@@ -97,7 +97,8 @@ def _still_live(client: Client, saved: Sequence[SavedLease], inherited: Meant | 
     """Those of the saved that are not over: a resource's name means what there is now.
 
     Who was started under one of them means that one. Of a turn and a place or booking for later the turn is
-    meant, unless they are of different holders: two who share an account do not end each other's turn.
+    meant. Of several holders whoever goes by the account's own name is; else two who share it do not end
+    each other's turn.
     """
     if not saved:
         return []
@@ -106,7 +107,10 @@ def _still_live(client: Client, saved: Sequence[SavedLease], inherited: Meant | 
     if inherited is not None and any(it.id == inherited.id for it in found):
         return [inherited]
     if len({live[it.id].holder for it in found}) > 1:
-        return found
+        own = [it for it in found if live[it.id].holder == person(os.environ)]
+        found = own or found
+        if not own:
+            return found
     return [it for it in found if State(live[it.id].state).holds] or found
 
 

@@ -172,7 +172,7 @@ def status(window: WindowName = None, /, *, json: AsJson = False, parts: Parts) 
             raw, found, now = _windows(client, window)
     except Refusal:
         if not json:
-            _unlisted(here, window)
+            _unlisted(here, window, "this host knows this window, and its head does not tell of it here:")
         raise
     known = {it.id for it in found}
     beyond = [it for it in here if it.window not in known]
@@ -184,7 +184,7 @@ def status(window: WindowName = None, /, *, json: AsJson = False, parts: Parts) 
         for text in lines(it, now):
             say(text)
     if window is None:
-        _unlisted(beyond, None)
+        _unlisted(beyond, None, "the schedule does not tell of this window, which this host knows:")
     if not found and not beyond:
         say("no window is open")
     return 0
@@ -201,11 +201,11 @@ def _windows(client: Client, window: str | None) -> tuple[Mapping[str, object], 
     return raw, (one.lease,), one.at
 
 
-def _unlisted(here: Sequence[DeadmanState], name: str | None) -> None:
+def _unlisted(here: Sequence[DeadmanState], name: str | None, first: str) -> None:
     """What `windows/` on this host says of windows that the schedule does not tell of."""
     for it in here:
         if name is None or it.window.startswith(name) or it.mode == name:
-            say("the schedule does not tell of this window, which this host knows:")
+            say(first)
             for text in deadman.lines(it):
                 say(f"  {text}")
 
