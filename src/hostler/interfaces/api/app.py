@@ -33,7 +33,7 @@ from hostler.wire.values import dump
 DESCRIPTION: Final = "/v1/hostler/openapi.json"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ControlApp:
     """The application: ready to be served, and without state of its own but repeated calls' answers."""
 

@@ -33,7 +33,7 @@ LEASE_HEADER: Final = "x-hostler-lease"
 log: Final = logging.getLogger("hostler.api")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Dispatch:
     """All endpoints of one path, by method: an ASGI application."""
 
