@@ -108,7 +108,7 @@ async def test_nothing_is_started_on_hope(it: Window) -> None:
     """EVICT-3, WIN-4: an engine that needs more memory than there is is told with the sum, not started."""
     await it.arm(it.orders(cap_s=0.1, start=(it.words(it.small, need=1 << 60),)))
     await it.restored()
-    assert f"it needs {1 << 60} bytes" in it.failing()[0]
+    assert f"it needs {1 << 30}.0 GiB" in it.failing()[0]
     assert await it.up(it.small) is None
 
 

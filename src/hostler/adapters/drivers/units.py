@@ -124,7 +124,8 @@ def members(group: str, main: Process | None, cgroups: Path = CGROUPS) -> frozen
     """The pids of a unit: those of its control group, and where that cannot be read the main one's tree."""
     folder = group_folder(group, cgroups)
     if folder is not None:
-        return frozenset().union(*(_pids(path) for path in folder.rglob("cgroup.procs")))
+        # A group that goes while it is looked at has no process: `os.walk` passes it over.
+        return frozenset().union(*(_pids(Path(at, "cgroup.procs")) for at, _, _ in os.walk(folder)))
     if main is None or not process_table.alive(main.pid, main.start_ticks):
         return frozenset()
     return frozenset({main.pid} | process_table.descendants(process_table.everyone(), main.pid))
