@@ -102,8 +102,8 @@ async def served(app: ASGIApp, state: Path) -> AsyncIterator[Shell]:
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(app, log_config=None, lifespan="off", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
-    # Signals are the test runner's: what uvicorn puts back at its end would be a runner's that is over.
-    server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]
+    # What uvicorn puts back at its end would be the handler of a runner that is over.
+    server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment] # signals are pytest's
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         yield shell(state, HOSTLER_URL=f"http://127.0.0.1:{listener.getsockname()[1]}", HOSTLER_API_KEY=LOCAL)
