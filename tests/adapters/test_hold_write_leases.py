@@ -130,6 +130,14 @@ def test_a_lease_s_record_is_written_again_unless_a_person_took_it(writer: HoldW
     assert writer.write_again_for_lease(MINE) is True
 
 
+def test_a_windows_record_says_when_it_takes_no_more(writer: HoldWriter) -> None:
+    """WIN-2, HOLD-11: whoever reads the record learns from when on no new request is taken."""
+    writer.write_for_lease(replace(MINE, stop_accepting_at=NOW))
+    record = writer.reader.read().record
+    assert record is not None
+    assert record.stop_accepting_at == NOW
+
+
 def test_what_is_no_file_of_changes_keeps_nobody_waiting(writer: HoldWriter, path: Path) -> None:
     """HOLD-11: a pipe in place of box.ndjson is passed over, a link refused, and neither is read."""
     writer.write_for_lease(MINE)

@@ -22,6 +22,7 @@ from hostler.domain.values import (
     shorten,
     sizes,
     whole,
+    with_key,
 )
 
 
@@ -234,3 +235,10 @@ def test_a_whole_number_of_a_file(value: object, expected: int | None) -> None:
 def test_sizes_of_a_file(found: object, expected: dict[str, int]) -> None:
     """REL-1, MEM-5: of sizes by pool those that a machine can have are taken."""
     assert sizes(found) == expected
+
+
+def test_who_asks_is_named_by_the_key_that_opened_the_door() -> None:
+    """GW-9: the rest of the requester stays, and the one without a key is another."""
+    before = requester(ip="10.0.0.7", ua="curl/8", client="bench")
+    named = with_key(before, "ops")
+    assert (named.key, named.ip, named.client, before.key) == ("ops", before.ip, before.client, "-")
