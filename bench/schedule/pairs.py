@@ -9,18 +9,21 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from bench.peers import BenchError
+from bench.schedule.arriving import Worker, arriving
 from bench.schedule.lines import Line, lines
 from bench.schedule.place import HASH, SECRET, Head, daemon, head, names
 from hostler.adapters.ids import SystemIds
 
 CALLERS: Final = (1, 8, 64)
+ARRIVING: Final = 300.0
+"""Pairs a second that come evenly: the rate at which a caller's wait is measured."""
 Pair = Callable[[], Awaitable[None]]
 
 
@@ -62,7 +65,7 @@ def bare(root: Path, seconds: float, *, commits: int = 2) -> Rate:
     return rate_of(times, last - begun)
 
 
-async def paced(pairs: list[Pair], seconds: float) -> Rate:
+async def paced(pairs: Sequence[Pair], seconds: float) -> Rate:
     """Each caller does one pair after the other for so long."""
     times: list[float] = []
     begun = time.perf_counter()
@@ -79,13 +82,36 @@ async def paced(pairs: list[Pair], seconds: float) -> Rate:
     return rate_of(times, time.perf_counter() - begun)
 
 
-async def in_process(root: Path, seconds: float) -> dict[int, Rate]:
-    """Over the services, by the number of callers, each with a resource of its own."""
+async def _arrived(pairs: Sequence[Pair], seconds: float) -> Rate:
+    """`ARRIVING` pairs a second for so long, as many at once as there are pairs."""
+
+    def worker(pair: Pair) -> Worker:
+        async def work(_number: int) -> None:
+            await pair()
+
+        return work
+
+    begun = time.perf_counter()
+    times = await arriving([worker(pair) for pair in pairs], int(ARRIVING * seconds), ARRIVING)
+    return rate_of(times, time.perf_counter() - begun)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """By the number of callers that each begin the next pair when theirs is done; and with `ARRIVING`."""
+
+    callers: Mapping[int, Rate]
+    arriving: Rate
+
+
+async def in_process(root: Path, seconds: float) -> Found:
+    """Over the services, each caller with a resource of its own."""
     found = {}
     async with head(root, max(CALLERS)) as it:
         for count in CALLERS:
             found[count] = await paced([_pair(it, name) for name in names(count)], seconds)
-    return found
+        arrived = await _arrived([_pair(it, name) for name in names(max(CALLERS))], seconds)
+    return Found(callers=found, arriving=arrived)
 
 
 def _pair(it: Head, name: str) -> Pair:
@@ -95,16 +121,20 @@ def _pair(it: Head, name: str) -> Pair:
     return pair
 
 
-async def over_http(root: Path, seconds: float) -> dict[int, Rate]:
+async def over_http(root: Path, seconds: float) -> Found:
     """Over HTTP against a daemon, each caller on a connection of its own."""
     with daemon(root, max(CALLERS)) as (port, _):
-        return {count: await _called(port, count, seconds) for count in CALLERS}
+        found = {count: await _called(port, count, seconds, paced) for count in CALLERS}
+        arrived = await _called(port, max(CALLERS), seconds, _arrived)
+    return Found(callers=found, arriving=arrived)
 
 
-async def _called(port: int, count: int, seconds: float) -> Rate:
+async def _called(
+    port: int, count: int, seconds: float, how: Callable[[Sequence[Pair], float], Awaitable[Rate]]
+) -> Rate:
     async with lines(port, count) as made:
         pairs = zip(made, names(count), strict=True)
-        return await paced([_calls(each, name) for each, name in pairs], seconds)
+        return await how([_calls(each, name) for each, name in pairs], seconds)
 
 
 def _calls(line: Line, name: str) -> Pair:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from bench.schedule.costs import LEASES, Cost
-from bench.schedule.pairs import Rate
+from bench.schedule.pairs import ARRIVING, Found, Rate
 from bench.schedule.plot import plot
 from bench.schedule.steady import EVENTS, READERS, Steady
 from bench.schedule.steady import JOBS as MANY_JOBS
@@ -25,11 +25,11 @@ FLAT: Final = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pairs:
-    """One run of PERF-8: the peer at the beginning, in the middle and at the end, and ours by callers."""
+    """One run of PERF-8: the peer at the beginning, in the middle and at the end, and ours."""
 
     bares: Sequence[Rate]
-    services: Mapping[int, Rate]
-    http: Mapping[int, Rate]
+    services: Found
+    http: Found
 
     @property
     def bare(self) -> Rate:
@@ -47,12 +47,13 @@ def pairs_table(found: Pairs) -> str:
             for when, rate in zip(("before", "between", "after"), found.bares, strict=True)
         ),
     ]
-    for name, rates in (("the services", found.services), ("over HTTP", found.http)):
-        lines += [_pair_row(name, count, rate, found.bare) for count, rate in rates.items()]
+    for name, ours in (("the services", found.services), ("over HTTP", found.http)):
+        lines += [_pair_row(name, count, rate, found.bare) for count, rate in ours.callers.items()]
+        lines.append(_pair_row(name, f"{ARRIVING:.0f} pairs/s come", ours.arriving, found.bare))
     return "\n".join(lines)
 
 
-def _pair_row(name: str, callers: int, rate: Rate, bare: Rate) -> str:
+def _pair_row(name: str, callers: object, rate: Rate, bare: Rate) -> str:
     return (
         f"| {name} | {callers} | {rate.per_s:.0f} | {rate.per_s / bare.per_s:.2f} "
         f"| {rate.p50_ms:.1f} | {rate.p99_ms:.1f} |"
@@ -115,11 +116,12 @@ def missed(pairs: Pairs | None, steady: Steady | None, costs: Sequence[Cost]) ->
     """Each target that is not met, in words."""
     found: list[tuple[str, float, float]] = []
     if pairs is not None:
-        for where, rates in (("services", pairs.services), ("HTTP", pairs.http)):
-            for count, rate in rates.items():
+        for where, ours in (("services", pairs.services), ("HTTP", pairs.http)):
+            for count, rate in ours.callers.items():
                 who = f"{where}, callers: {count}"
                 found.append((f"ms for each pair ({who})", 1e3 / rate.per_s, 1e3 / PAIRS_S))
-                found.append((f"p99 of a pair, ms ({who})", rate.p99_ms, PAIR_P99_MS))
+            who = f"{where}, {ARRIVING:.0f} pairs/s come"
+            found.append((f"p99 of a pair, ms ({who})", ours.arriving.p99_ms, PAIR_P99_MS))
     if steady is not None:
         found += [
             ("CPU, %", steady.cpu_pct, CPU_PCT),

@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from bench.measure import cpu_s, waited_s
-from bench.peers import BenchError
+from bench.schedule.arriving import Worker, arriving
 from bench.schedule.lines import Line, lines, streams
 from bench.schedule.pairs import bare
 from bench.schedule.place import EVERY_S, SECRET, daemon, head
@@ -68,11 +69,10 @@ async def steady(root: Path, *, jobs: int = JOBS, leases: int = LEASES, readers:
             await asyncio.sleep(5.0)
             idle = (cpu_s(pid) - before) / (time.perf_counter() - at)
             before, queued, at = cpu_s(pid), waited_s(pid), time.perf_counter()
-            times = await _beats(port, list(ids))
+            times = await _beats(port, ids)
             took = time.perf_counter() - at
             used, waited = (cpu_s(pid) - before) / took, (waited_s(pid) - queued) / took
             events = min(each.events for each in told)
-    times.sort()
     return Steady(
         cpu_pct=used * 100,
         idle_pct=idle * 100,
@@ -90,32 +90,17 @@ async def steady(root: Path, *, jobs: int = JOBS, leases: int = LEASES, readers:
     )
 
 
-async def _beats(port: int, ids: list[str]) -> list[float]:
-    """Every job's beat at its time; the seconds from that time to its answer."""
-    free: asyncio.Queue[Line] = asyncio.Queue()
-    times: list[float] = []
-    begun = time.perf_counter()
-    running: set[asyncio.Task[None]] = set()
+async def _beats(port: int, ids: Sequence[str]) -> list[float]:
+    """Every job's beat at its time; the seconds from that time to its answer, sorted."""
 
-    async def beat(id_: str, due: float) -> None:
-        with_ = await free.get()
-        await with_.call("POST", f"/v1/hostler/jobs/{id_}/updates", {"secret": SECRET})
-        times.append(time.perf_counter() - due)
-        free.put_nowait(with_)
+    def beats(line: Line) -> Worker:
+        async def beat(number: int) -> None:
+            await line.call("POST", f"/v1/hostler/jobs/{ids[number]}/updates", {"secret": SECRET})
+
+        return beat
 
     async with lines(port, LINES) as made:
-        for each in made:
-            free.put_nowait(each)
-        for place, id_ in enumerate(ids):
-            due = begun + place * EVERY_S / len(ids)
-            await asyncio.sleep(max(0.0, due - time.perf_counter()))
-            task = asyncio.create_task(beat(id_, due))
-            running.add(task)
-            task.add_done_callback(running.discard)
-        await asyncio.gather(*running)
-    if len(times) != len(ids):
-        raise BenchError(f"of {len(ids)} beats {len(times)} were answered")
-    return times
+        return await arriving([beats(each) for each in made], len(ids), len(ids) / EVERY_S)
 
 
 async def _looked(one: Line, path: str) -> tuple[float, int]:
