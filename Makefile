@@ -10,6 +10,7 @@ CODE := src tests tools bench demo
 # Tests that `make test` runs: the slow ones are run by .ci/run, the cases of others by `make cases`.
 FAST := not slow and not cases
 WORKERS ?= 2
+LONGEST := --durations=12 --durations-min=5
 MINUTES ?= 20
 
 .PHONY: help install demo testbed test check style types layers sizes docs docs-check coverage slow machine cases bench lock clean
@@ -81,7 +82,7 @@ docs-check: install
 
 test: install ## the tests, warnings as errors, and the coverage of the domain
 	@echo "== tests"
-	@$(PY) -m pytest -n $(WORKERS) -m "$(FAST)" --cov=hostler --cov-branch --cov-report=
+	@$(PY) -m pytest -n $(WORKERS) -m "$(FAST)" $(LONGEST) --cov=hostler --cov-branch --cov-report=
 	@$(MAKE) --no-print-directory coverage
 
 coverage: install
@@ -91,7 +92,7 @@ coverage: install
 
 slow: install ## the tests that take longer
 	@echo "== slow tests"
-	@$(PY) -m pytest -n $(WORKERS) -m "slow and not cases" || { code=$$?; [ $$code -eq 5 ] && echo "no test is marked slow" || exit $$code; }
+	@$(PY) -m pytest -n $(WORKERS) -m "slow and not cases" $(LONGEST) || { code=$$?; [ $$code -eq 5 ] && echo "no test is marked slow" || exit $$code; }
 
 machine: install ## the state machine of leases and jobs, with random examples (MINUTES=20)
 	@$(PY) -m tools.machine --minutes $(MINUTES)
