@@ -9,7 +9,9 @@ PY := .venv/bin/python
 CODE := src tests tools bench demo
 # Tests that `make test` runs: the slow ones are run by .ci/run, the cases of others by `make cases`.
 FAST := not slow and not cases
-WORKERS ?= 2
+# One more than the cores that CI has: the stories wait for processes more than they compute.
+WORKERS ?= 3
+SPREAD := -n $(WORKERS) --dist worksteal
 LONGEST := --durations=12 --durations-min=5
 MINUTES ?= 20
 
@@ -45,7 +47,7 @@ testbed: install ## two hosts in network namespaces, until Ctrl-C (root, iproute
 
 cases: install ## inputs of others, when their folder is there (HOSTLER_CASES, else ../shared/cases)
 	@folder="$${HOSTLER_CASES:-../shared/cases}"; \
-	if [ -d "$$folder" ]; then HOSTLER_CASES="$$folder" $(PY) -m pytest -n $(WORKERS) -p tests.cases.table; \
+	if [ -d "$$folder" ]; then HOSTLER_CASES="$$folder" $(PY) -m pytest $(SPREAD) -p tests.cases.table; \
 	elif [ -n "$$HOSTLER_CASES" ]; then echo "make cases: HOSTLER_CASES names no folder: $$folder" >&2; exit 1; \
 	else echo "make cases: nothing run, there is no folder $$folder (HOSTLER_CASES names another)"; fi
 
@@ -82,7 +84,7 @@ docs-check: install
 
 test: install ## the tests, warnings as errors, and the coverage of the domain
 	@echo "== tests"
-	@$(PY) -m pytest -n $(WORKERS) -m "$(FAST)" $(LONGEST) --cov=hostler --cov-branch --cov-report=
+	@$(PY) -m pytest $(SPREAD) -m "$(FAST)" $(LONGEST) --cov=hostler --cov-branch --cov-report=
 	@$(MAKE) --no-print-directory coverage
 
 coverage: install
@@ -92,7 +94,7 @@ coverage: install
 
 slow: install ## the tests that take longer
 	@echo "== slow tests"
-	@$(PY) -m pytest -n $(WORKERS) -m "slow and not cases" $(LONGEST) || { code=$$?; [ $$code -eq 5 ] && echo "no test is marked slow" || exit $$code; }
+	@$(PY) -m pytest $(SPREAD) -m "slow and not cases" $(LONGEST) || { code=$$?; [ $$code -eq 5 ] && echo "no test is marked slow" || exit $$code; }
 
 machine: install ## the state machine of leases and jobs, with random examples (MINUTES=20)
 	@$(PY) -m tools.machine --minutes $(MINUTES)
