@@ -42,7 +42,7 @@ def lease(**changes: object) -> LeaseView:
         (lease(state="activating", steps=(STEP,)), ("step 1 of 1, suspend fast",)),
         (
             lease(state="stuck", stuck=STUCK),
-            ("step 2 resume fast, wanted ready as fast, seen health is 503",),
+            ("(lease ls_1): resume fast: wanted ready as fast, seen health is 503",),
         ),
         (lease(state="scheduled", start_at=LATER, end_at=LATER), ("is booked (lease ls_1): it starts ",)),
         (
@@ -108,7 +108,7 @@ def test_the_panels_show_what_stands_and_what_to_do() -> None:
     lines = list(schedule_text.panels(board))
     assert "STUCK    pair, lease ls_9 of bench" in lines
     assert [line.split()[0] for line in lines if line.startswith("  ")][:4] == [
-        "step",
+        "failed",
         "wanted",
         "seen",
         "next",
@@ -119,6 +119,30 @@ def test_the_panels_show_what_stands_and_what_to_do() -> None:
     assert any(line.startswith("bookings") and "ls_6" in line for line in lines)
     assert any(line.startswith("jobs") and "3 of 8" in line for line in lines)
     assert lines[0].startswith("fence up by ada")
+
+
+def test_a_stuck_lease_tells_what_failed_and_what_is_owed() -> None:
+    """LEASE-14: the failed step with its host, how many are put back, what is owed, and the one command."""
+    states = ("skipped", "undone", "drifted", "done", "begun", "planned")
+    steps = tuple(
+        StepView(n=n, host="crow", text=f"suspend e{n}", state=state) for n, state in enumerate(states, 1)
+    )
+    it = lease(state="stuck", stuck=replace(STUCK, n=4, step="resume e4"), steps=steps)
+    assert list(lease_text.stuck_lines(it)) == [
+        "failed resume e4 on crow",
+        "wanted ready as fast",
+        "seen   health is 503",
+        "back   2 of 4 steps are put back; not yet: suspend e4, suspend e5",
+        "next   hostler release ls_1",
+    ]
+    assert lease_text.standing(it, AT).endswith(
+        "is stuck (lease ls_1): resume e4 on crow: wanted ready as fast, seen health is 503;"
+        " 2 of 4 steps are put back"
+    )
+    whole = lease(state="stuck", stuck=replace(STUCK, n=0, step="restore crow by its deadman"))
+    assert lease_text.stuck(whole).startswith("restore crow by its deadman: wanted ")
+    window = replace(it, kind="window")
+    assert list(lease_text.stuck_lines(window))[-1] == "next   hostler window close ls_1"
 
 
 def test_a_job_is_drawn_with_its_progress_and_metrics() -> None:

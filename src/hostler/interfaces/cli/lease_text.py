@@ -20,6 +20,9 @@ _LIMITS: Final[Mapping[str, str]] = frozen(
         "cap": ", its cap",
     }
 )
+_SETTLED: Final = frozenset({"undone", "left", "drifted"})
+_OWED: Final = frozenset({"begun", "done"})
+"""Of a step that changed something: what is behind it, and what a release still looks at."""
 TEXT: Final = 200
 """The longest sentence of others in a line."""
 COLUMNS: Final = ("LEASE", "RESOURCE", "STATE", "ENDS", "WHY", "NEXT")
@@ -75,11 +78,43 @@ def _waits(it: LeaseView, now: str) -> Iterator[str]:
 
 
 def stuck(it: LeaseView) -> str:
-    """Step, wanted, seen of a stuck lease (LEASE-14)."""
+    """Where a lease is stuck, in one sentence: step, wanted, seen, and how much is put back (LEASE-14)."""
     if it.stuck is None:
-        return shorten(it.why, TEXT) or "a step was not seen to hold"
-    at = it.stuck
-    return f"step {at.n} {shorten(at.step)}, wanted {shorten(at.wanted)}, seen {shorten(at.seen)}"
+        said = shorten(it.why, TEXT) or "a step was not seen to hold"
+    else:
+        said = f"{failing(it)}: wanted {shorten(it.stuck.wanted, TEXT)}, seen {shorten(it.stuck.seen, TEXT)}"
+    return "; ".join(filter(None, (said, put_back(it))))
+
+
+def failing(it: LeaseView) -> str:
+    """The step that a lease is stuck at, and its host where the step does not name it; empty without one."""
+    if it.stuck is None:
+        return ""
+    step = shorten(it.stuck.step, TEXT)
+    host = next((shorten(each.host) for each in it.steps if each.n == it.stuck.n), "")
+    return f"{step} on {host}" if host and host not in step.split() else step
+
+
+def put_back(it: LeaseView) -> str:
+    """`12 of 16 steps are put back`, of those that changed anything; empty where none did."""
+    back = sum(each.state in _SETTLED for each in it.steps)
+    owed = sum(each.state in _OWED for each in it.steps)
+    return f"{back} of {back + owed} steps are put back" if back + owed else ""
+
+
+def stuck_lines(it: LeaseView) -> Iterator[str]:
+    """A stuck lease, a line each: the step that failed, wanted, seen, what is owed, and the next command."""
+    if it.stuck is not None:
+        yield f"failed {failing(it)}"
+        yield f"wanted {shorten(it.stuck.wanted, TEXT)}"
+        yield f"seen   {shorten(it.stuck.seen, TEXT)}"
+    elif it.why:
+        yield f"why    {shorten(it.why, TEXT)}"
+    if put_back(it):
+        left = [shorten(each.text) for each in it.steps if each.state in _OWED]
+        rest = f"; not yet: {shorten(', '.join(left), TEXT)}" if left else ""
+        yield f"back   {put_back(it)}{rest}"
+    yield f"next   {next_command(it)}"
 
 
 def _step(it: LeaseView) -> str:
@@ -107,7 +142,7 @@ def next_command(it: LeaseView) -> str:
         "offered": f"hostler claim {it.id}",
         "queued": f"hostler cancel {it.id}",
         "scheduled": f"hostler cancel {it.id}",
-        "stuck": f"hostler release {it.id}",
+        "stuck": f"hostler {'window close' if it.kind == 'window' else 'release'} {it.id}",
     }
     return commands.get(it.state, f"hostler history --lease {it.id}")
 
