@@ -30,6 +30,7 @@ from hostler.interfaces.cli.tables import say_table
 from hostler.wire.schedule import WhyResource
 
 RESOURCES: Final = "/v1/hostler/resources"
+NOWHERE: Final = (NotFound, ResourceNotFound)
 
 
 def why(
@@ -82,6 +83,8 @@ def _neither(name: str, no_engine: Refusal | None, no_resource: Refusal | None) 
     if isinstance(no_engine, DaemonUnreachable) and os.environ.get("HOSTLER_HEAD_URL") and no_resource:
         return no_resource
     if no_engine is not None and not isinstance(no_engine, EngineNotFound):
+        return no_engine
+    if isinstance(no_engine, EngineNotFound) and no_engine.elsewhere and isinstance(no_resource, NOWHERE):
         return no_engine
     if no_engine is not None and (no_resource is None or isinstance(no_resource, NotFound)):
         return no_engine
