@@ -23,6 +23,7 @@ from hostler.domain.errors import (
     ServingClassRefused,
     Suspended,
     UpstreamUnreachable,
+    WaitTimedOut,
 )
 from hostler.wire.refusals import (
     BY_CODE,
@@ -272,3 +273,9 @@ def test_when_to_retry(refusal: Refusal, after: int | None, *, again: bool) -> N
 def test_a_fact_that_is_a_sentence_ends_it(why: str, told: str) -> None:
     """INTERFACE-2: a message has one full stop where a fact of others brings its own."""
     assert str(UpstreamUnreachable(target="f", why=why)) == told
+
+
+def test_how_long_was_waited_is_told_in_words() -> None:
+    """INTERFACE-2: `2 h`, not 7200 s."""
+    late = WaitTimedOut(resource="box", waited_s=7200, why="ann has it")
+    assert str(late) == "box was not to be had within 2 h: ann has it."
