@@ -32,7 +32,7 @@ def lease(**changes: object) -> LeaseView:
         (lease(expires_at=None), ("without an end",)),
         (lease(expires_at=LATER, limited_by="booking"), ("when a booking begins",)),
         (
-            lease(state="queued", place=2, held_by="bob", held_until=LATER, earliest_at=LATER, why="fenced"),
+            lease(state="queued", place=2, held_by="bob", held_until=AT, earliest_at=LATER, why="fenced"),
             ("place 2 for both boxes (lease ls_1): bob has it until ", "earliest start ", "; fenced"),
         ),
         (
@@ -88,6 +88,57 @@ def test_an_end_has_one_word_in_every_table() -> None:
     assert row[schedule_text.COLUMNS.index("ENDS")] == "without an end"
     (row,) = lease_text.rows([lease(expires_at=None)], AT)
     assert row[lease_text.COLUMNS.index("ENDS")] == "without an end"
+
+
+def test_a_wait_is_told_once() -> None:
+    """LEASE-23: the place, who has it until when and the earliest start, each once, in every list."""
+    why = f"place 2: bob has pair until {LATER}"
+    it = lease(state="queued", place=2, held_by="bob", held_until=LATER, earliest_at=LATER, why=why)
+    told = lease_text.waits_for(it, AT)
+    assert (told[:19], told[-12:]) == ("bob has pair until ", " (in 42 min)")
+    assert lease_text.standing(it, AT) == f"place 2 for both boxes (lease ls_1): {told}"
+    assert told.count("42 min") == told.count("bob") == 1
+    behind = replace(it, earliest_at="2026-09-04T21:47:11.000Z")
+    assert "; earliest start in 102 min (" in lease_text.waits_for(behind, AT)
+    stuck = replace(it, why="place 2: the lease of bob on pair is stuck", held_until=AT)
+    assert "has it" not in lease_text.waits_for(stuck, AT)
+
+
+@pytest.mark.parametrize(
+    ("it", "row", "notes"),
+    [
+        (
+            lease(expires_at=LATER, why="it is held"),
+            ("ls_1", "pair", "active", "in 42 min"),
+            ["next: hostler renew ls_1 --for 1h"],
+        ),
+        (
+            lease(expires_at=LATER, why="it is held", notice="expires in 42 min"),
+            ("ls_1", "pair", "active", "in 42 min"),
+            ["pair: expires in 42 min", "next: hostler renew ls_1 --for 1h"],
+        ),
+        (
+            lease(state="offered", offer_expires_in_s=900, notice="your turn"),
+            ("ls_1", "pair", "offered", "-"),
+            ["pair: your turn, kept for 15 min", "next: hostler claim ls_1"],
+        ),
+        (
+            lease(state="queued", place=2, why="place 2", earliest_at=LATER),
+            ("ls_1", "pair", "queued", "starts in 42 min"),
+            ["pair: place 2", "next: hostler cancel ls_1"],
+        ),
+        (
+            lease(state="expired", expires_at=AT, why="its time was up"),
+            ("ls_1", "pair", "expired", "in 0 s"),
+            ["pair: its time was up", "next: hostler history --lease ls_1"],
+        ),
+    ],
+)
+def test_mine_has_a_row_and_what_is_next(it: LeaseView, row: tuple[str, ...], notes: list[str]) -> None:
+    """AGENT-1, INTERFACE-2: a row that fits 80 columns, then why and the next command, each fact once."""
+    (shown,) = lease_text.rows([it], AT)
+    assert (*shown[:-1], shown[-1].partition(" (")[0]) == row
+    assert list(lease_text.notes(it, AT)) == notes
 
 
 def test_the_panels_show_what_stands_and_what_to_do() -> None:

@@ -119,6 +119,22 @@ async def test_why_tells_of_engines_and_of_resources(
     assert "There are pair." in lines[1]
 
 
+async def test_why_tells_an_end_once(box: Room, user: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LEASE-23: where it may start when the holder's time is up, that time is told with the holder."""
+
+    async def why(self: FakeSchedule, resource: str) -> WhyResource:
+        return WhyResource(
+            at=AT,
+            resource=replace(RESOURCE, state="active", holder="bob", until=AT),
+            conditions=(Condition(name="free", met=False, text="bob has it"),),
+            earliest_at=AT,
+        )
+
+    monkeypatch.setattr(FakeSchedule, "why", why)
+    lines = (await user.inside("why", "pair")).out.splitlines()
+    assert (lines[0][:24], lines[1]) == ("pair cannot be had now: ", "")
+
+
 async def test_why_of_an_engine_of_another_host_says_where_to_ask(box: Room, user: Shell) -> None:
     """GATE-2, INTERFACE-3: its host, the address and the key's variable, and nothing of resources."""
     schedule(box).unknown = frozenset({"there"})

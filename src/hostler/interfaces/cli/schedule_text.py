@@ -16,7 +16,7 @@ from hostler.interfaces.cli.output import clock_until, when
 from hostler.wire.schedule import LeaseView, ResourceView
 
 COLUMNS: Final = ("RESOURCE", "STATE", "HOLDER", "LEASE", "ENDS", "WAITING", "TITLE")
-SPARE: Final = ("TITLE", "LEASE")
+SPARE: Final = ("TITLE", "WAITING", "LEASE")
 
 
 def resource_line(it: ResourceView, now: str) -> str:

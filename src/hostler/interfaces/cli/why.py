@@ -111,7 +111,7 @@ def _say_resource(shown: WhyResource) -> None:
         # Nobody has it, and that is not what stands in the way.
         line = with_local_times(missing[0].text, now)
     say(f"{shorten(shown.resource.name)} {verdict}: {line}.")
-    if missing and shown.earliest_at is not None:
+    if missing and shown.earliest_at not in (None, shown.resource.until):
         say(f"earliest start {when(shown.earliest_at, shown.at)}")
     say()
     rows = [
