@@ -135,7 +135,7 @@ def test_a_wait_is_told_once() -> None:
     ],
 )
 def test_mine_has_a_row_and_what_is_next(it: LeaseView, row: tuple[str, ...], notes: list[str]) -> None:
-    """AGENT-1, INTERFACE-2: a row that fits 80 columns, then why and the next command, each fact once."""
+    """INTERFACE-2: a row that fits 80 columns, then why and the next command, each fact once."""
     (shown,) = lease_text.rows([it], AT)
     assert (*shown[:-1], shown[-1].partition(" (")[0]) == row
     assert list(lease_text.notes(it, AT)) == notes
