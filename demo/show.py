@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -34,10 +35,12 @@ class Show:
         self.line(f"   > {what}")
 
     def told(self, answer: str, seconds: float | None = None) -> None:
-        """Its answer, cut to the width of a page, and its time."""
-        flat = " ".join(answer.split())
-        flat = flat if len(flat) <= WIDTH else flat[: WIDTH - 1] + "…"
-        self.line(f"   < {flat}" + (f"   ({took(seconds)})" if seconds is not None else ""))
+        """Its answer, whole, in lines of a page's width, and its time."""
+        time_taken = f"   ({took(seconds)})" if seconds is not None else ""
+        wrapped = textwrap.wrap(" ".join(answer.split()), WIDTH, break_on_hyphens=False) or [""]
+        for number, text in enumerate(wrapped, start=1):
+            mark = "<" if number == 1 else " "
+            self.line(f"   {mark} {text}{time_taken if number == len(wrapped) else ''}")
 
     def failed(self, reason: str) -> None:
         """The demo ends here."""

@@ -54,7 +54,7 @@ class WindowStory:
         if self.stream is None:
             raise DemoError("there was no turn in flight")
         last = self.stream.ended().decode().split("data: ")[-1].strip()
-        it.show.told(f"the turn in flight ended with {last}")
+        it.show.told(f"the turn in flight ended with an error frame: {last}")
         if '"code":"draining"' not in last.replace(" ", ""):
             raise DemoError(f"the turn ended otherwise than with an error frame: {last[:200]}")
         took_s = it.until("fast is back", it.is_ready("fast"), 30)

@@ -67,6 +67,18 @@ def test_a_relation_of_an_engine_is_checked(tmp_path: Path, text: str, expected:
     check_marked(tmp_path, one(text), expected)
 
 
+def test_a_placeholder_is_told_beside_another_error_of_its_engine(tmp_path: Path) -> None:
+    """CONF-2: all errors at once; an engine that a wrong key leaves out has its words looked at still."""
+    words = "argv: [s, '{port}', '{adress}', '${env:NOT_SET}'], args: ['{'], memory: 1 GiB, resdent: true"
+    problems = told(read_config(tmp_path, one(f"  a: {{{words}}}\n")))
+    assert [it.split(": ")[1:3] for it in problems] == [
+        ["engines.a.argv[2]", "there is no placeholder {adress} (nearest valid name"],
+        ["engines.a.argv[3]", "the variable NOT_SET is not set"],
+        ["engines.a.args[0]", "a lone brace ({{ is a brace, {port} a placeholder)"],
+        ["engines.a.resdent", "no such key (nearest valid name"],
+    ]
+
+
 @pytest.mark.parametrize(
     ("words", "at"),
     [

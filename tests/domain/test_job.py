@@ -234,6 +234,6 @@ def test_an_interval_out_of_bounds(every: float) -> None:
     """JOB-2: an interval between updates is from a second to an hour, and the refusal says so."""
     with pytest.raises(InvalidRequest, match="every") as refused:
         check_every(every)
-    assert (refused.value.where, refused.value.expected) == ("every_s", "from 1 to 3600 seconds")
+    assert (refused.value.where, refused.value.expected) == ("every_s", "from 1 s to 1 h")
     check_every(1)
     check_every(3600)

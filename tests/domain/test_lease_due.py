@@ -21,6 +21,7 @@ from hostler.domain.lease import (
 )
 from hostler.domain.lease_due import (
     REMIND_S,
+    check_ttl,
     due,
     next_due,
     renewal,
@@ -278,3 +279,10 @@ def test_nothing_moves_a_cap() -> None:
     assert renewal(WINDOW, PAIR, 3600.0, NOW, None) == Renewed()
     with pytest.raises(TtlRefused, match="ends at its cap, in 60 min"):
         renewal(WINDOW, PAIR, 3601.0, NOW, None)
+
+
+def test_a_time_that_is_not_given_is_told_in_words() -> None:
+    """LEASE-17, INTERFACE-2: days and hours, not thousands of seconds, beside the bounds."""
+    with pytest.raises(TtlRefused, match=r"is not given for 4 d 3 h\.$") as refused:
+        check_ttl(replace(PAIR, max_s=172_801.0), 356_400.0)
+    assert refused.value.expected == "Give a time from 1 s to 2 d 1 s."

@@ -120,7 +120,7 @@ def test_a_second_try_at_the_same_step_is_no_second_notice() -> None:
     tried = decide(stuck.lease, UndoBegun(ending=State.RELEASED), NOW).lease
     again = decide(tried, RestoreFailed(failing=FAILING), NOW.plus(60))
     assert stuck.events[-1].once == again.events[-1].once == "stuck ls-1 3"
-    assert "step 3, start fast-4b: wanted ready, seen failed" in stuck.events[-1].message
+    assert "stuck at start fast-4b: wanted ready, seen failed" in stuck.events[-1].message
 
 
 def test_drift_is_told_beside_the_end() -> None:

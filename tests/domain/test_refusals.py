@@ -22,6 +22,8 @@ from hostler.domain.errors import (
     Refusal,
     ServingClassRefused,
     Suspended,
+    UpstreamUnreachable,
+    WaitTimedOut,
 )
 from hostler.wire.refusals import (
     BY_CODE,
@@ -257,3 +259,23 @@ def test_when_to_retry(refusal: Refusal, after: int | None, *, again: bool) -> N
     assert ((b"retry-after", b"%d" % (after or 0)) in found) == (after is not None)
     assert ((b"x-should-retry", b"false") in found) == (not again)
     assert len(found) == (after is not None) + (not again)
+
+
+@pytest.mark.parametrize(
+    ("why", "told"),
+    [
+        ("Nobody said anything.", "f cannot be reached: Nobody said anything."),
+        ("it ended", "f cannot be reached: it ended."),
+        ("no file ../x", "f cannot be reached: no file ../x."),
+        ("and so on..", "f cannot be reached: and so on..."),
+    ],
+)
+def test_a_fact_that_is_a_sentence_ends_it(why: str, told: str) -> None:
+    """INTERFACE-2: a message has one full stop where a fact of others brings its own."""
+    assert str(UpstreamUnreachable(target="f", why=why)) == told
+
+
+def test_how_long_was_waited_is_told_in_words() -> None:
+    """INTERFACE-2: `2 h`, not 7200 s."""
+    late = WaitTimedOut(resource="box", waited_s=7200, why="ann has it")
+    assert str(late) == "box was not to be had within 2 h: ann has it."

@@ -12,6 +12,7 @@ from hostler.domain.values import (
     Requester,
     ServingClass,
     escape_controls,
+    exact_duration,
     format_duration,
     format_size,
     gib,
@@ -242,3 +243,22 @@ def test_who_asks_is_named_by_the_key_that_opened_the_door() -> None:
     before = requester(ip="10.0.0.7", ua="curl/8", client="bench")
     named = with_key(before, "ops")
     assert (named.key, named.ip, named.client, before.key) == ("ops", before.ip, before.client, "-")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (356_400, "4 d 3 h"),
+        (3601, "1 h 1 s"),
+        (86_460.5, "1 d 1 min 0.5 s"),
+        (90, "1 min 30 s"),
+        (59.5, "59.5 s"),
+        (0, "0 s"),
+        (-5, "-5 s"),
+        (float("inf"), "inf s"),
+        (float("nan"), "nan s"),
+    ],
+)
+def test_a_time_that_just_misses_a_bound_is_told_whole(seconds: float, told: str) -> None:
+    """INTERFACE-2: in words, and nothing of it rounded away; what is no time of the calendar as it came."""
+    assert exact_duration(seconds) == told

@@ -170,7 +170,7 @@ async def test_a_daemon_that_is_not_there_is_told(tmp_path: Path) -> None:
     """INTERFACE-4: without a daemon a command exits 69 and says how to start one."""
     code, lines = told(await shell(tmp_path).run("status"))
     assert code == 69
-    assert "hostler serve" in lines[1]
+    assert [it for it in ("hostler serve", "HOSTLER_URL", "HOSTLER_API_KEY") if it not in lines[1]] == []
 
 
 async def test_a_key_without_the_scope_is_told(user: Shell) -> None:
@@ -179,6 +179,8 @@ async def test_a_key_without_the_scope_is_told(user: Shell) -> None:
     code, lines = told(ended)
     assert code == 77
     assert "hk_wrong" not in "".join(lines)
+    asked = f"{user.env['HOSTLER_URL']} (of HOSTLER_URL) was asked with the key of HOSTLER_API_KEY"
+    assert lines[1].startswith(f"hint: {asked}")
 
 
 async def test_a_start_that_is_not_awaited_longer_exits_124(box: Room, user: Shell) -> None:

@@ -32,7 +32,7 @@ def lease(**changes: object) -> LeaseView:
         (lease(expires_at=None), ("without an end",)),
         (lease(expires_at=LATER, limited_by="booking"), ("when a booking begins",)),
         (
-            lease(state="queued", place=2, held_by="bob", held_until=LATER, earliest_at=LATER, why="fenced"),
+            lease(state="queued", place=2, held_by="bob", held_until=AT, earliest_at=LATER, why="fenced"),
             ("place 2 for both boxes (lease ls_1): bob has it until ", "earliest start ", "; fenced"),
         ),
         (
@@ -42,7 +42,7 @@ def lease(**changes: object) -> LeaseView:
         (lease(state="activating", steps=(STEP,)), ("step 1 of 1, suspend fast",)),
         (
             lease(state="stuck", stuck=STUCK),
-            ("step 2 resume fast, wanted ready as fast, seen health is 503",),
+            ("(lease ls_1): resume fast: wanted ready as fast, seen health is 503",),
         ),
         (lease(state="scheduled", start_at=LATER, end_at=LATER), ("is booked (lease ls_1): it starts ",)),
         (
@@ -90,6 +90,57 @@ def test_an_end_has_one_word_in_every_table() -> None:
     assert row[lease_text.COLUMNS.index("ENDS")] == "without an end"
 
 
+def test_a_wait_is_told_once() -> None:
+    """LEASE-23: the place, who has it until when and the earliest start, each once, in every list."""
+    why = f"place 2: bob has pair until {LATER}"
+    it = lease(state="queued", place=2, held_by="bob", held_until=LATER, earliest_at=LATER, why=why)
+    told = lease_text.waits_for(it, AT)
+    assert (told[:19], told[-12:]) == ("bob has pair until ", " (in 42 min)")
+    assert lease_text.standing(it, AT) == f"place 2 for both boxes (lease ls_1): {told}"
+    assert told.count("42 min") == told.count("bob") == 1
+    behind = replace(it, earliest_at="2026-09-04T21:47:11.000Z")
+    assert "; earliest start in 102 min (" in lease_text.waits_for(behind, AT)
+    stuck = replace(it, why="place 2: the lease of bob on pair is stuck", held_until=AT)
+    assert "has it" not in lease_text.waits_for(stuck, AT)
+
+
+@pytest.mark.parametrize(
+    ("it", "row", "notes"),
+    [
+        (
+            lease(expires_at=LATER, why="it is held"),
+            ("ls_1", "pair", "active", "in 42 min"),
+            ["next: hostler renew ls_1 --for 1h"],
+        ),
+        (
+            lease(expires_at=LATER, why="it is held", notice="expires in 42 min"),
+            ("ls_1", "pair", "active", "in 42 min"),
+            ["pair: expires in 42 min", "next: hostler renew ls_1 --for 1h"],
+        ),
+        (
+            lease(state="offered", offer_expires_in_s=900, notice="your turn"),
+            ("ls_1", "pair", "offered", "-"),
+            ["pair: your turn, kept for 15 min", "next: hostler claim ls_1"],
+        ),
+        (
+            lease(state="queued", place=2, why="place 2", earliest_at=LATER),
+            ("ls_1", "pair", "queued", "starts in 42 min"),
+            ["pair: place 2", "next: hostler cancel ls_1"],
+        ),
+        (
+            lease(state="expired", expires_at=AT, why="its time was up"),
+            ("ls_1", "pair", "expired", "in 0 s"),
+            ["pair: its time was up", "next: hostler history --lease ls_1"],
+        ),
+    ],
+)
+def test_mine_has_a_row_and_what_is_next(it: LeaseView, row: tuple[str, ...], notes: list[str]) -> None:
+    """INTERFACE-2: a row that fits 80 columns, then why and the next command, each fact once."""
+    (shown,) = lease_text.rows([it], AT)
+    assert (*shown[:-1], shown[-1].partition(" (")[0]) == row
+    assert list(lease_text.notes(it, AT)) == notes
+
+
 def test_the_panels_show_what_stands_and_what_to_do() -> None:
     """R69: the schedule tells the stuck step with the next command, the queue, the bookings and the jobs."""
     board = Schedule(
@@ -108,7 +159,7 @@ def test_the_panels_show_what_stands_and_what_to_do() -> None:
     lines = list(schedule_text.panels(board))
     assert "STUCK    pair, lease ls_9 of bench" in lines
     assert [line.split()[0] for line in lines if line.startswith("  ")][:4] == [
-        "step",
+        "failed",
         "wanted",
         "seen",
         "next",
@@ -119,6 +170,30 @@ def test_the_panels_show_what_stands_and_what_to_do() -> None:
     assert any(line.startswith("bookings") and "ls_6" in line for line in lines)
     assert any(line.startswith("jobs") and "3 of 8" in line for line in lines)
     assert lines[0].startswith("fence up by ada")
+
+
+def test_a_stuck_lease_tells_what_failed_and_what_is_owed() -> None:
+    """LEASE-14: the failed step with its host, how many are put back, what is owed, and the one command."""
+    states = ("skipped", "undone", "drifted", "done", "begun", "planned")
+    steps = tuple(
+        StepView(n=n, host="crow", text=f"suspend e{n}", state=state) for n, state in enumerate(states, 1)
+    )
+    it = lease(state="stuck", stuck=replace(STUCK, n=4, step="resume e4"), steps=steps)
+    assert list(lease_text.stuck_lines(it)) == [
+        "failed resume e4 on crow",
+        "wanted ready as fast",
+        "seen   health is 503",
+        "back   2 of 4 steps are put back; not yet: suspend e4, suspend e5",
+        "next   hostler release ls_1",
+    ]
+    assert lease_text.standing(it, AT).endswith(
+        "is stuck (lease ls_1): resume e4 on crow: wanted ready as fast, seen health is 503;"
+        " 2 of 4 steps are put back"
+    )
+    whole = lease(state="stuck", stuck=replace(STUCK, n=0, step="restore crow by its deadman"))
+    assert lease_text.stuck(whole).startswith("restore crow by its deadman: wanted ")
+    window = replace(it, kind="window")
+    assert list(lease_text.stuck_lines(window))[-1] == "next   hostler window close ls_1"
 
 
 def test_a_job_is_drawn_with_its_progress_and_metrics() -> None:

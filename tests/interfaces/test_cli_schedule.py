@@ -14,6 +14,8 @@ from hostler.adapters.host.process_table import read
 from hostler.adapters.ids import SystemIds
 from hostler.adapters.store import care
 from hostler.domain.errors import ResourceNotFound, ScheduleUnavailable
+from hostler.domain.fleet import Host, frozen
+from hostler.domain.values import EngineId, HostName
 from hostler.wire.schedule import Condition, FenceNow, FenceView, LeaseList, WhyResource
 from hostler.wire.windows import WindowsQuery
 from tests.fakes.schedule import AT, RESOURCE, FakeHistory, FakeSchedule
@@ -115,6 +117,42 @@ async def test_why_tells_of_engines_and_of_resources(
     code, lines = told(await user.inside("why", "nope"))
     assert (code, lines[0]) == (66, "error: There is no engine or resource 'nope' here.")
     assert "There are pair." in lines[1]
+
+
+async def test_why_tells_an_end_once(box: Room, user: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LEASE-23: where it may start when the holder's time is up, that time is told with the holder."""
+
+    async def why(self: FakeSchedule, resource: str) -> WhyResource:
+        return WhyResource(
+            at=AT,
+            resource=replace(RESOURCE, state="active", holder="bob", until=AT),
+            conditions=(Condition(name="free", met=False, text="bob has it"),),
+            earliest_at=AT,
+        )
+
+    monkeypatch.setattr(FakeSchedule, "why", why)
+    lines = (await user.inside("why", "pair")).out.splitlines()
+    assert (lines[0][:24], lines[1]) == ("pair cannot be had now: ", "")
+
+
+async def test_why_of_an_engine_of_another_host_says_where_to_ask(box: Room, user: Shell) -> None:
+    """GATE-2, INTERFACE-3: its host, the address and the key's variable, and nothing of resources."""
+    schedule(box).unknown = frozenset({"there"})
+    fleet = box.control.config.fleet
+    there = replace(fleet.engines[EngineId("fast")], id=EngineId("there"), host=HostName("raven"))
+    for url, address in (
+        ("https://raven.lan:7070", "HOSTLER_URL=https://raven.lan:7070"),
+        (None, "HOSTLER_URL set to the URL of raven"),
+    ):
+        box.control.config.fleet = replace(
+            fleet,
+            hosts=frozen({**fleet.hosts, there.host: Host(name=there.host, url=url)}),
+            engines=frozen({**fleet.engines, there.id: there}),
+        )
+        code, lines = told(await user.inside("why", "there"))
+        assert (code, lines[0]) == (66, "error: There is no engine 'there' here.")
+        where = f"ask its daemon, with {address} and its key in HOSTLER_API_KEY."
+        assert lines[1] == f"hint: It is an engine of raven: {where}"
 
 
 async def test_why_names_what_stands_in_the_way_of_what_nobody_has(

@@ -14,6 +14,7 @@ from hostler.domain.errors import ScheduleUnavailable
 from hostler.interfaces.api.app import create_app
 from hostler.interfaces.cli.windows import lines
 from hostler.services.deadman_needs import Orders
+from hostler.wire.schedule import StepView, StuckView
 from tests.fakes.schedule import AT
 from tests.fakes.windows import PART, WINDOW, FakeWindows
 from tests.interfaces.room import Room, room
@@ -87,3 +88,22 @@ def test_what_is_wrong_in_a_window_has_its_line() -> None:
     part = replace(PART, wrong=("glm on crow is failed: `hostler start glm --lease ls_1`\x1b[31m",))
     said = list(lines(replace(WINDOW, window=part), AT))
     assert "  WRONG: glm on crow is failed: `hostler start glm --lease ls_1`\\x1b[31m" in said
+
+
+def test_a_stuck_window_tells_what_failed_and_not_every_step() -> None:
+    """WIN-10, LEASE-14: in place of the plan, with the command that goes on."""
+    steps = tuple(
+        StepView(n=n, host="crow", text=f"suspend e{n}", state="undone" if n > 1 else "done")
+        for n in range(1, 9)
+    )
+    seen = StuckView(n=0, step="restore crow by its deadman", wanted="every engine", seen="e1 is down")
+    said = list(lines(replace(WINDOW, state="stuck", stuck=seen, steps=steps), AT))
+    assert said[0] == f"heavy by bench: stuck (lease {WINDOW.id})"
+    assert said[-5:] == [
+        "  failed restore crow by its deadman",
+        "  wanted every engine",
+        "  seen   e1 is down",
+        "  back   7 of 8 steps are put back; not yet: suspend e1",
+        f"  next   hostler window close {WINDOW.id}",
+    ]
+    assert not any("suspend e8" in line for line in said)

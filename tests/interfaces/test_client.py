@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from hostler.client import Address, AsyncClient, Client, Sent, find_daemon
+from hostler.client import Address, AsyncClient, Client, Sent, find_daemon, find_head
 from hostler.client.call import MAX_LINE, Lines, SentEvents
-from hostler.domain.errors import BoxReserved, DaemonUnreachable, EngineNotFound
+from hostler.domain.errors import BoxReserved, DaemonUnreachable, EngineNotFound, NoKey
 from hostler.domain.fleet import Secret
 from hostler.wire.refusals import control_answer
 
@@ -292,6 +292,57 @@ def test_the_local_key_stays_on_this_machine(tmp_path: Path) -> None:
     assert find_daemon({"HOSTLER_URL": "http://[::1]:7070"}, tmp_path).key == KEY
     remote = {"HOSTLER_URL": "https://crow.lan:7070", "HOSTLER_API_KEY": "theirs"}
     assert find_daemon(remote, tmp_path).key == Secret("theirs")
+
+
+@pytest.mark.parametrize(
+    ("env", "local", "parts"),
+    [
+        ({"HOSTLER_URL": "{url}"}, False, ("{url} (of HOSTLER_URL)", "without a key", "HOSTLER_API_KEY")),
+        (
+            {"HOSTLER_URL": "{url}", "HOSTLER_API_KEY": "hk_other"},
+            False,
+            ("with the key of HOSTLER_API_KEY",),
+        ),
+        ({"HOSTLER_URL": "{url}"}, True, ("the key of {state}/local.key", "set HOSTLER_API_KEY to another")),
+        (
+            {"HOSTLER_HEAD_URL": "{url}", "HOSTLER_API_KEY": "hk_other"},
+            True,
+            ("{url} (of HOSTLER_HEAD_URL)", "without a key", "HOSTLER_HEAD_API_KEY"),
+        ),
+        (
+            {"HOSTLER_HEAD_URL": "{url}", "HOSTLER_HEAD_API_KEY": "hk_head"},
+            False,
+            ("with the key of HOSTLER_HEAD_API_KEY",),
+        ),
+    ],
+)
+def test_a_wrong_key_is_told_with_who_was_asked(
+    daemon: Daemon, tmp_path: Path, env: dict[str, str], *, local: bool, parts: tuple[str, ...]
+) -> None:
+    """INTERFACE-2, INTERFACE-3: `no_key` has a note: the URL, the key, and what names each; never the key."""
+    if local:
+        (tmp_path / "local.key").write_text(KEY.value)
+    daemon.status, _, daemon.body = control_answer(NoKey())
+    address = find_head({name: it.format(url=daemon.url) for name, it in env.items()}, tmp_path)
+    with pytest.raises(NoKey) as refused:
+        ask_sync(address, "GET", "/x")
+    (note,) = refused.value.__notes__
+    assert [it for it in parts if it.format(url=daemon.url, state=tmp_path) not in note] == []
+    assert KEY.value not in note
+
+
+@pytest.mark.parametrize("var", ["HOSTLER_URL", "HOSTLER_HEAD_URL"])
+def test_a_silent_address_is_told_with_what_names_it(tmp_path: Path, var: str) -> None:
+    """INTERFACE-3: where nothing answers at a named address, the variable and that of its key are told."""
+    with pytest.raises(DaemonUnreachable) as refused:
+        ask_sync(find_head({var: "http://127.0.0.1:9"}, tmp_path), "GET", "/x")
+    assert str(refused.value).startswith("No daemon answers at http://127.0.0.1:9: ")
+    (note,) = refused.value.__notes__
+    assert note.startswith(f"{var} names it.")
+    assert var.replace("URL", "API_KEY") in note
+    with pytest.raises(DaemonUnreachable) as named:
+        ask_sync(Address(url="http://127.0.0.1:9"), "GET", "/x")
+    assert not hasattr(named.value, "__notes__")
 
 
 def test_a_daemon_that_is_gone_is_not_asked(tmp_path: Path) -> None:

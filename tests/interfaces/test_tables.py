@@ -6,7 +6,7 @@ import pytest
 
 from hostler.domain import errors
 from hostler.domain.errors import Refusal
-from hostler.interfaces.cli import engines, requests, routes
+from hostler.interfaces.cli import engines, lease_text, requests, routes, schedule_text
 from hostler.interfaces.cli.engines import COLUMNS, SPARE
 from hostler.interfaces.cli.failure import FOR_PEOPLE
 from hostler.interfaces.cli.tables import CELL, FOLDED, fitting, say_table
@@ -36,15 +36,23 @@ def test_what_is_short_stays_whole_at_80_columns() -> None:
     assert kept["NOTE"] >= FOLDED
 
 
+def test_the_id_of_a_lease_is_whole_at_80_columns() -> None:
+    """INTERFACE-2: what a person copies is not folded; the title and the count of who waits go before it."""
+    widths = dict(zip(schedule_text.COLUMNS, (8, 6, 6, 29, 16, 7, 13), strict=True))
+    kept = fitting(widths, schedule_text.SPARE, 80)
+    assert kept["LEASE"] == 29
+    assert set(schedule_text.COLUMNS) - set(kept) == {"TITLE", "WAITING"}
+
+
 def test_a_wide_terminal_shows_everything() -> None:
     """INTERFACE-2: where there is room no column goes and none is folded."""
     assert fitting(WIDTHS, SPARE, 182) == WIDTHS
 
 
-@pytest.mark.parametrize("module", [engines, routes, requests])
+@pytest.mark.parametrize("module", [engines, routes, requests, lease_text, schedule_text])
 def test_what_a_narrow_terminal_does_without_is_a_column(module: object) -> None:
     """INTERFACE-2: the columns that may go are columns, and the first one, the name, is none of them."""
-    columns, spare = module.COLUMNS, module.SPARE  # type: ignore[attr-defined]  # each of the three has both
+    columns, spare = module.COLUMNS, module.SPARE  # type: ignore[attr-defined]  # each of them has both
     assert set(spare) < set(columns[1:])
 
 

@@ -23,7 +23,7 @@ async def test_the_sentence_of_a_start_that_took_too_long() -> None:
         assert it.starting.progress(it.lane("a")) == "loading 41 s of 160 s, place 1"
         await it.clock.advance(600)
         with pytest.raises(
-            EngineFailed, match=r"not ready after 160 s; GET http://127\.0\.0\.1:8100/health: 503"
+            EngineFailed, match=r"not ready after 2 min 40 s; GET http://127\.0\.0\.1:8100/health: 503"
         ):
             await caller
 

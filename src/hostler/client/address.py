@@ -11,7 +11,7 @@ import json
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -23,15 +23,24 @@ DAEMON: Final = "daemon.json"
 LOCAL_KEY: Final = "local.key"
 DEFAULT_URL: Final = "http://127.0.0.1:7070"
 MAX_BYTES: Final = 65536
+URL_VAR: Final = "HOSTLER_URL"
+KEY_VAR: Final = "HOSTLER_API_KEY"
+HEAD_URL_VAR: Final = "HOSTLER_HEAD_URL"
+HEAD_KEY_VAR: Final = "HOSTLER_HEAD_API_KEY"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """A daemon's base URL, without a slash at its end, the key to send it, and the pin of its certificate."""
+    """A daemon's base URL, without a slash at its end, the key to send it, and the pin of its certificate.
+
+    `url_by` and `key_by` are what names the two: a variable or a file. Empty where the caller did.
+    """
 
     url: str
     key: Secret | None = None
     pin: str | None = None
+    url_by: str = field(default="", compare=False)
+    key_by: str = field(default="", compare=False)
 
     @property
     def local(self) -> bool:
@@ -64,12 +73,19 @@ def find_daemon(env: Mapping[str, str], state: Path | None = None) -> Address:
     `daemon_unreachable` when no daemon of this user runs.
     """
     state = state or state_dir(env)
-    named = env.get("HOSTLER_URL")
+    named = env.get(URL_VAR)
     url, pin = (named.rstrip("/"), None) if named else _running(state / DAEMON)
     if urlsplit(url).scheme not in ("http", "https"):
         raise DaemonUnreachable(url=url, why="its address begins with neither http:// nor https://")
-    key = env.get("HOSTLER_API_KEY") or (_local_key(state / LOCAL_KEY) if is_local(url) else None)
-    return Address(url=url, key=Secret(key) if key else None, pin=pin)
+    given = env.get(KEY_VAR)
+    key = given or (_local_key(state / LOCAL_KEY) if is_local(url) else None)
+    return Address(
+        url=url,
+        key=Secret(key) if key else None,
+        pin=pin,
+        url_by=URL_VAR if named else str(state / DAEMON),
+        key_by=str(state / LOCAL_KEY) if key and not given else KEY_VAR,
+    )
 
 
 def find_head(env: Mapping[str, str], state: Path | None = None) -> Address:
@@ -78,14 +94,14 @@ def find_head(env: Mapping[str, str], state: Path | None = None) -> Address:
     To a head that is named goes the head's key or none: never the local one, nor `$HOSTLER_API_KEY`, which
     belong to another daemon (R89, R90). Refuses `daemon_unreachable` as `find_daemon` (R91).
     """
-    named = env.get("HOSTLER_HEAD_URL")
+    named = env.get(HEAD_URL_VAR)
     if not named:
         return find_daemon(env, state)
     url = named.rstrip("/")
     if urlsplit(url).scheme not in ("http", "https"):
         raise DaemonUnreachable(url=url, why="HOSTLER_HEAD_URL begins with neither http:// nor https://")
-    key = env.get("HOSTLER_HEAD_API_KEY")
-    return Address(url=url, key=Secret(key) if key else None)
+    key = env.get(HEAD_KEY_VAR)
+    return Address(url=url, key=Secret(key) if key else None, url_by=HEAD_URL_VAR, key_by=HEAD_KEY_VAR)
 
 
 def _running(path: Path) -> tuple[str, str | None]:

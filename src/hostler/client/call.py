@@ -13,14 +13,15 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from hostler.client.address import Address
-from hostler.domain.errors import DaemonUnreachable, Refusal
+from hostler.client.address import HEAD_URL_VAR, KEY_VAR, URL_VAR, Address
+from hostler.domain.errors import DaemonUnreachable, NoKey, Refusal, WrongScope
 from hostler.domain.values import shorten
 from hostler.wire.redaction import Redactor
 from hostler.wire.told import refusal_from
 from hostler.wire.values import dump, to_json
 
 _Model = TypeVar("_Model")
+_Refusal = TypeVar("_Refusal", bound=Refusal)
 
 CONNECT_S: Final = 5.0
 ANSWER_S: Final = 30.0
@@ -36,8 +37,9 @@ REDIRECTED: Final = "it answers with a redirect, which is not followed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request. `silence_s` is how long no byte may come, None for ever."""
+    """One request of the daemon at `address`. `silence_s` is how long no byte may come, None for ever."""
 
+    address: Address
     method: str
     url: str
     headers: Mapping[str, str]
@@ -63,6 +65,7 @@ def call(
         sent["content-type"] = "application/json"
     asked = {name: _query(item) for name, item in (query or {}).items() if item is not None}
     return Call(
+        address=address,
         method=method,
         url=f"{address.url}{path}{'?' + urlencode(asked, doseq=True) if asked else ''}",
         headers=sent,
@@ -84,15 +87,15 @@ def answer(request: Call, status: int, body: bytes) -> object:
     listens there.
     """
     if 300 <= status < 400:
-        raise DaemonUnreachable(url=_base(request), why=REDIRECTED)
+        raise _unanswered(request, REDIRECTED)
     try:
         found = msgspec.json.decode(body) if body else None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise DaemonUnreachable(
-            url=_base(request), why=f"what answers there (HTTP status {status}) is no Hostler daemon"
-        ) from None
+        why = f"what answers there (HTTP status {status}) is no Hostler daemon"
+        raise _unanswered(request, why) from None
     if status >= 400:
-        raise _refusal(_clean(found, Redactor(_secrets(request))), status)
+        refusal = _refusal(_clean(found, Redactor(_secrets(request))), status)
+        raise _noted(refusal, key_advice(request)) if isinstance(refusal, NoKey | WrongScope) else refusal
     value: object = found
     return value
 
@@ -143,12 +146,51 @@ def _refusal(found: object, status: int) -> Refusal:
 
 def unreachable(request: Call, error: Exception) -> DaemonUnreachable:
     """The refusal for a call that got no answer."""
-    return DaemonUnreachable(url=_base(request), why=str(error) or type(error).__name__)
+    return _unanswered(request, str(error) or type(error).__name__)
 
 
 def silent(request: Call) -> DaemonUnreachable:
     """The refusal for a call whose answer did not come in time. It may have been done all the same."""
-    return DaemonUnreachable(url=_base(request), why=f"it did not answer within {request.silence_s:g} s")
+    return _unanswered(request, f"it did not answer within {request.silence_s:g} s")
+
+
+def _unanswered(request: Call, why: str) -> DaemonUnreachable:
+    return _noted(DaemonUnreachable(url=_base(request), why=why), url_advice(request.address.url_by))
+
+
+def _noted(refusal: _Refusal, note: str) -> _Refusal:
+    """The refusal with what this side knows of it as a note (`__notes__`): its facts are the daemon's."""
+    if note:
+        refusal.add_note(note)
+    return refusal
+
+
+def url_advice(named_by: str) -> str:
+    """What decides which daemon is asked, of one that does not answer; empty where no variable does."""
+    if named_by == HEAD_URL_VAR:
+        return (
+            "HOSTLER_HEAD_URL names it. Start it there; or set HOSTLER_HEAD_URL and, to its key,"
+            " HOSTLER_HEAD_API_KEY; or unset both to ask the local daemon."
+        )
+    if named_by == URL_VAR:
+        return (
+            "HOSTLER_URL names it. Start it there; or set HOSTLER_URL and, to its key, HOSTLER_API_KEY;"
+            " or unset both to ask the local daemon."
+        )
+    return ""
+
+
+def key_advice(request: Call) -> str:
+    """Who was asked with which key, and what decides both; empty where the caller named them."""
+    at = request.address
+    if not at.url_by:
+        return ""
+    asked = f"{_base(request)} (of {at.url_by}) was asked"
+    if at.key is None:
+        return f"{asked} without a key: set {at.key_by} to one of its keys."
+    # The key of a file is replaced by a variable as well.
+    way = "set it to another of its keys" if at.key_by.startswith("HOSTLER_") else f"set {KEY_VAR} to another"
+    return f"{asked} with the key of {at.key_by}: {way}."
 
 
 def _base(request: Call) -> str:

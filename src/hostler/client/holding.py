@@ -18,6 +18,7 @@ from hostler.client.saved import SavedLease
 from hostler.client.trust import trusted
 from hostler.domain.errors import LeaseLost, Refusal
 from hostler.domain.lease import State
+from hostler.domain.values import format_duration
 from hostler.wire.schedule import LeaseView, OneLease
 
 MOST_S: Final = 300.0
@@ -96,7 +97,7 @@ class Lease:
         why = self.lost
         if not why and self.trusted_s <= 0:
             ago = self.leases.machine.elapsed() - (self.saved.attempt or 0.0)
-            why = f"the head has not confirmed it for {ago:.0f} s"
+            why = f"the head has not confirmed it for {format_duration(ago)}"
         return LeaseLost(lease=self.id, resource=self.resource, why=why) if why else None
 
     # ------------------------------------------------------------ keeping it

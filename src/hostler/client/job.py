@@ -22,6 +22,7 @@ from hostler.client.saved import Drawer, SavedJob, SavedLease, saved_jobs
 from hostler.client.spool import Spool, Waiting, spool
 from hostler.client.trust import hash_of
 from hostler.domain.errors import Ended, InvalidRequest, JobNotFound, Kind, NotYours, Refusal
+from hostler.domain.values import exact_duration
 from hostler.wire.jobs import (
     LONGEST_EVERY_S,
     MAX_METRICS,
@@ -85,7 +86,12 @@ class Jobs:
         """
         _check(1 <= len(title) <= MAX_TITLE, "title", f"The title has {len(title)} characters", MAX_TITLE)
         within = 0 < every_s <= LONGEST_EVERY_S
-        _check(within, "every_s", f"An update every {every_s:g} s", f"up to {LONGEST_EVERY_S:g}")
+        _check(
+            within,
+            "every_s",
+            f"An update every {exact_duration(every_s)}",
+            f"up to {exact_duration(LONGEST_EVERY_S)}",
+        )
         secret = lease.secret if lease is not None else self.machine.secret()
         body = JobBody(
             title=title,

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Final
 
 from hostler.domain.fleet import DriverKind, Engine
+from hostler.domain.values import format_duration
 
 SKEW_S: Final = 5.0
 """Clocks of two hosts that differ more make their logs hard to read; leases go by durations (LEASE-21)."""
@@ -276,7 +277,7 @@ def _others(facts: Facts) -> Iterator[Finding]:
             yield Finding(
                 check="clock",
                 level=Level.WARNING,
-                what=f"The clock of {host} is {abs(ahead):.0f} s {way} this one.",
+                what=f"The clock of {host} is {format_duration(abs(ahead))} {way} this one.",
                 hint="Let one time service set both; leases go by durations, logs and bookings do not.",
                 command="timedatectl",
             )

@@ -11,7 +11,7 @@ from typing import Final
 
 from hostler.domain.errors import InvalidRequest
 from hostler.domain.moment import Moment, left, passed
-from hostler.domain.values import format_duration
+from hostler.domain.values import exact_duration, format_duration
 
 LONGEST_S: Final = 2 * 3600.0
 """A fence is up for at most two hours."""
@@ -48,7 +48,7 @@ def put_up(present: Fence | None, now: Moment, *, for_s: float, by: str, reason:
         longest -= under_s(present, now)
     if not 0 < for_s <= longest:
         raise InvalidRequest(
-            what=f"A fence cannot be up for {for_s:g} s.",
+            what=f"A fence cannot be up for {exact_duration(for_s)}.",
             expected=f"Give a time above 0, at most {format_duration(LONGEST_S)} since it went up.",
             where="for_s",
         )

@@ -14,6 +14,7 @@ from typing import Final, NewType
 from hostler.domain.errors import Ended, IllegalTransition, InvalidRequest
 from hostler.domain.fleet import frozen
 from hostler.domain.moment import Moment, left
+from hostler.domain.values import exact_duration
 
 JobId = NewType("JobId", str)
 
@@ -264,8 +265,8 @@ def check_every(every_s: float) -> None:
     """Refuses `invalid_request` for an interval between updates that is out of bounds (JOB-2)."""
     if not LEAST_EVERY_S <= every_s <= LONGEST_EVERY_S:
         raise InvalidRequest(
-            what=f"An update every {every_s:g} s is not possible.",
-            expected=f"from {LEAST_EVERY_S:g} to {LONGEST_EVERY_S:g} seconds",
+            what=f"An update every {exact_duration(every_s)} is not possible.",
+            expected=f"from {exact_duration(LEAST_EVERY_S)} to {exact_duration(LONGEST_EVERY_S)}",
             where="every_s",
         )
 

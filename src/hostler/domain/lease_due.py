@@ -26,7 +26,7 @@ from hostler.domain.lease import (
 )
 from hostler.domain.moment import Moment, left, passed, sooner
 from hostler.domain.resource import Resource
-from hostler.domain.values import format_duration
+from hostler.domain.values import exact_duration, format_duration
 
 LEAST_S: Final = 1.0
 """The shortest time that a lease is given for; a shorter one is over before it is known."""
@@ -158,7 +158,7 @@ def check_ttl(resource: Resource, ttl_s: float | None, *, indefinite: bool = Fal
     Refuses `ttl_refused`: under `LEAST_S`, above the resource's `max`, without an end where that is not
     allowed, or both (LEASE-17, LEASE-18, R47).
     """
-    bounds = f"Give a time from {LEAST_S:g} s to {format_duration(resource.max_s)}."
+    bounds = f"Give a time from {LEAST_S:g} s to {exact_duration(resource.max_s)}."
     if indefinite:
         if not resource.indefinite:
             raise TtlRefused(what=f"{resource.name} is not given without an end.", expected=bounds)
@@ -167,7 +167,7 @@ def check_ttl(resource: Resource, ttl_s: float | None, *, indefinite: bool = Fal
         return None
     wanted = resource.ttl_s if ttl_s is None else ttl_s
     if not LEAST_S <= wanted <= resource.max_s:
-        raise TtlRefused(what=f"{resource.name} is not given for {wanted:g} s.", expected=bounds)
+        raise TtlRefused(what=f"{resource.name} is not given for {exact_duration(wanted)}.", expected=bounds)
     return wanted
 
 
@@ -196,7 +196,9 @@ def renewal(
     default = inf if resource is None else resource.ttl_s
     wanted = next(each for each in (ttl_s, lease.ttl_s, default) if each is not None)
     if not wanted > 0:
-        raise TtlRefused(what=f"A lease is not renewed for {wanted:g} s.", expected="Give a time above 0.")
+        raise TtlRefused(
+            what=f"A lease is not renewed for {exact_duration(wanted)}.", expected="Give a time above 0."
+        )
     if lease.expires is None or lease.hard is None or lease.activated is None:
         return Renewed()
     if lease.mode:

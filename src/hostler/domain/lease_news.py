@@ -185,7 +185,7 @@ def _message(lease: Lease, event: LeaseEvent, now: Moment) -> str:  # noqa: PLR0
             return f"{who} has had {what} for {format_duration(had)}, without an end."
         case RestoreFailed():
             fail = event.failing
-            return f"{what} is stuck at step {fail.n}, {fail.step}: wanted {fail.wanted}, seen {fail.seen}."
+            return f"{what} is stuck at {fail.step}: wanted {fail.wanted}, seen {fail.seen}."
         case _:
             return _sentence(_PHRASES[TYPE_OF[type(event)]].format(who=who, what=what), lease)
 

@@ -95,6 +95,17 @@ def format_duration(seconds: float) -> str:
     return f"{days} d {hours} h" if hours else f"{days} d"
 
 
+def exact_duration(seconds: float) -> str:
+    """Seconds in words with nothing rounded away, for what just misses a bound: `4 d 3 h`, `1 h 1 s`."""
+    if not 60 <= seconds <= LONGEST_S:
+        return f"{seconds:g} s"
+    parts, left = list[str](), seconds
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
+        count, left = divmod(left, size)
+        parts += [f"{count:.0f} {unit}"] if count else []
+    return " ".join([*parts, f"{left:g} s"] if left else parts)
+
+
 def parse_size(text: str) -> int:
     """Bytes of `512 MiB`, `43 GiB` (binary) or `157 GB` (decimal). ValueError for anything else."""
     match = _SIZE.fullmatch(text.strip())

@@ -26,7 +26,7 @@ from hostler.domain.gate import Ask, personal
 from hostler.domain.gate_words import Check, Result
 from hostler.domain.holding import ENGINE
 from hostler.domain.start_policy import leaves_failed_in
-from hostler.domain.values import Requester
+from hostler.domain.values import Requester, format_duration
 from hostler.services.gate import Gate
 from hostler.services.lanes import Lane, Lanes, heard
 from hostler.services.measure import Measure
@@ -158,7 +158,8 @@ class Engines:
         left = leaves_failed_in(self.clock.elapsed() - lane.changed_at, ask.cause)
         if lane.state is not State.FAILED or left <= 0:
             return checks
-        text = f"{lane.status.why}; it is tried again in {left:.0f} s, or after `hostler clear {engine}`"
+        again = f"it is tried again in {format_duration(left)}, or after `hostler clear {engine}`"
+        text = f"{lane.status.why}; {again}"
         failed = Check(name="last_start", result=Result.REFUSED, text=text, code=EngineFailed.code)
         return (*checks, failed)
 

@@ -199,7 +199,7 @@ class Lanes:
         if known is None or known.host == fleet.here:
             return nearest(engine, self.by_id)
         url = fleet.hosts[known.host].url
-        return f"It is an engine of {known.host}: ask there, with HOSTLER_URL={url or known.host}."
+        return EngineNotFound.way_to(known.host, url)
 
     def move(self, lane: Lane, event: EngineEvent, *, actor: str = "daemon", message: str = "") -> None:
         """Apply `event` to the engine, log it, and wake who waits. Raises IllegalTransition."""

@@ -26,7 +26,7 @@ from hostler.domain.errors import (
     PortConflict,
     Refusal,
 )
-from hostler.domain.values import gib
+from hostler.domain.values import exact_duration, gib
 from hostler.services.lanes import Lane, Lanes, heard
 from hostler.services.measure import Measure
 from hostler.services.needs import Clock, Driver
@@ -99,7 +99,7 @@ class Loader:
             if self._judged(lane, probe):
                 return
             if self.clock.elapsed() >= deadline:
-                why = f"not ready after {budget_s:.0f} s; {probe.detail}"
+                why = f"not ready after {exact_duration(round(budget_s))}; {probe.detail}"
                 raise EngineFailed(engine=lane.engine.id, why=why)
             await self.clock.sleep(pause)
             pause = min(LOOK_S, pause * 2)

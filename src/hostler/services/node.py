@@ -32,6 +32,7 @@ from hostler.domain.step import (
     UndoWebhook,
     VerifyRestore,
 )
+from hostler.domain.values import format_duration
 from hostler.domain.window import HostReport
 from hostler.services.guard_files import GuardFiles
 from hostler.services.hold_again import HoldAgain
@@ -257,7 +258,8 @@ class LocalNode:
             await asyncio.wait({work, timer}, return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
                 raise StepFailed(
-                    step=text(operation.step), why=f"it was not done within {operation.deadline_s:.0f} s"
+                    step=text(operation.step),
+                    why=f"it was not done within {format_duration(operation.deadline_s)}",
                 )
             work.result()
         finally:

@@ -19,7 +19,7 @@ from hostler.domain.step import (
     UndoCommand,
     UndoWebhook,
 )
-from hostler.domain.values import shorten
+from hostler.domain.values import format_duration, shorten
 from hostler.services.node_needs import Commands, Ran, Webhooks
 
 
@@ -93,5 +93,7 @@ def script_environment(hold_path: str, cap_s: float | None = None) -> Mapping[st
 
 
 def _told(ran: Ran, timeout_s: float) -> str:
-    what = f"exit code {ran.status}" if ran.status is not None else f"killed after {timeout_s:.0f} s"
+    what = (
+        f"exit code {ran.status}" if ran.status is not None else f"killed after {format_duration(timeout_s)}"
+    )
     return f"{what}: {shorten(ran.last.strip(), 300)}" if ran.last.strip() else what

@@ -25,7 +25,7 @@ from hostler.domain.step import (
     StopEngine,
     SuspendEngine,
 )
-from hostler.domain.values import Cause, EngineId, Requester, ServingClass
+from hostler.domain.values import Cause, EngineId, Requester, ServingClass, format_duration
 from hostler.services.engines import Engines
 from hostler.services.lanes import Lane
 from hostler.services.proving import Proving
@@ -135,7 +135,7 @@ class NodeEngines:
         if not drained:
             left = len(lane.requests)
             stopping.undrain(lane, by=claim, actor=actor)
-            why = f"{left} of its requests did not end within {drain_s:.0f} s"
+            why = f"{left} of its requests did not end within {format_duration(drain_s)}"
             raise Draining(engine=lane.engine.id, why=why, retry_after=MIN_RETRY_S)
 
     async def _stop(self, operation: Operation, lane: Lane, *, memory_back: bool) -> None:

@@ -28,7 +28,7 @@ from hostler.domain.memory import Pools, available_of, pool_of, total_of, unexpl
 from hostler.domain.mode import Mode, ToolCommand
 from hostler.domain.plan import text
 from hostler.domain.step import CheckMemory, Operation, VerifyRestore
-from hostler.domain.values import EngineId, HostName, format_size, gib, shorten
+from hostler.domain.values import EngineId, HostName, format_duration, format_size, gib, shorten
 from hostler.domain.window import Back, HostReport, unusual
 from hostler.domain.window_plan import budget_s, members, script_host
 from hostler.services.engines import Engines
@@ -100,7 +100,7 @@ class NodeWindows:
         except OSError as error:
             raise StepFailed(step=text(step), why=f"{shorten(status.argv[0])}: {error}") from error
         if ran.status is None:
-            why = f"the script's status did not answer within {status.timeout_s:.0f} s"
+            why = f"the script's status did not answer within {format_duration(status.timeout_s)}"
             raise StepFailed(step=text(step), why=why)
 
     async def perform(self, operation: Operation, step: CheckMemory | VerifyRestore) -> None:
@@ -257,7 +257,11 @@ class NodeWindows:
             return f"{name} cannot be run: {error.strerror or error}"
         if ran.status == 0:
             return None
-        how = f"did not end within {timeout_s:.0f} s" if ran.status is None else f"ended with {ran.status}"
+        how = (
+            f"did not end within {format_duration(timeout_s)}"
+            if ran.status is None
+            else f"ended with {ran.status}"
+        )
         return f"{name} {how}: {shorten(ran.last.strip(), 300)}".removesuffix(": ")
 
     def _standing(self, mode: Mode) -> tuple[Lane, ...]:

@@ -14,7 +14,7 @@ from hostler.domain.engine import BecameReady, Failed, Found, Readiness, Run, St
 from hostler.domain.errors import Refusal
 from hostler.domain.fleet import DriverKind, frozen
 from hostler.domain.start_policy import after_failure
-from hostler.domain.values import EngineId
+from hostler.domain.values import EngineId, format_duration
 from hostler.domain.watchdog import PROBE_EVERY_S, Progress, observe, progress
 from hostler.services.engines import Engines
 from hostler.services.errands import Errands
@@ -109,7 +109,9 @@ class Probing:
         if work is None or not work.stalled(now):
             return None
         idle = now - work.since
-        return f"{len(lane.requests)} requests are under way and nothing has moved for {idle:.0f} s"
+        return (
+            f"{len(lane.requests)} requests are under way and nothing has moved for {format_duration(idle)}"
+        )
 
     def _await_exit(self, lane: Lane) -> None:
         if lane.run is None or lane.state not in _SERVING or self.exits.get(lane.engine.id) is lane.run:

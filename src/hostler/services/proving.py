@@ -13,6 +13,7 @@ from typing import Final
 from hostler.domain.engine import Readiness, judge
 from hostler.domain.errors import EngineFailed
 from hostler.domain.fleet import Task
+from hostler.domain.values import format_duration
 from hostler.services.lanes import Lane
 from hostler.services.needs import Clock, Driver
 from hostler.services.node_needs import Completions
@@ -48,7 +49,7 @@ class Proving:
                     return
                 row, seen = 0, failed
             if self.clock.elapsed() >= ends:
-                why = f"not seen to serve as itself within {within_s:.0f} s: {seen}"
+                why = f"not seen to serve as itself within {format_duration(within_s)}: {seen}"
                 raise EngineFailed(engine=lane.engine.id, why=why)
             await self.clock.sleep(LOOK_S)
 

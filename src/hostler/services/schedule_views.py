@@ -188,9 +188,8 @@ def _why_queued(lease: Lease, scene: Scene, blocker: Lease | None, stands: Place
         return f"place {place}: the lease of {shorten(blocker.holder)} on {blocker.resource} is stuck"
     if blocker is not None:
         until = until_of(blocker, scene.now)
-        return (
-            f"place {place}: {shorten(blocker.holder)} has {blocker.resource} until {until} ({blocker.state})"
-        )
+        state = "" if blocker.state is State.ACTIVE else f" ({blocker.state})"
+        return f"place {place}: {shorten(blocker.holder)} has {blocker.resource} until {until}{state}"
     if scene.fence is not None:
         return f"place {place}: fenced: {shorten(scene.fence.reason)}"
     if lease.cause:

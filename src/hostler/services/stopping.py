@@ -15,7 +15,7 @@ from hostler.domain.errors import Draining, MemoryResidue, Refusal, StopUnverifi
 from hostler.domain.events import Event
 from hostler.domain.fleet import frozen
 from hostler.domain.memory import Pools, Sizes, residue
-from hostler.domain.values import format_size
+from hostler.domain.values import format_duration, format_size
 from hostler.services.lanes import Lane, Lanes, heard
 from hostler.services.needs import Clock, Connections, Driver, Events, MemoryReader
 
@@ -69,7 +69,7 @@ class Stopping:
 
     def drained(self, lane: Lane, timeout_s: float) -> Draining:
         """The error of the requests that a drain's deadline ends (GW-8)."""
-        return Draining(engine=lane.engine.id, why=f"its drain of {timeout_s:.0f} s is over")
+        return Draining(engine=lane.engine.id, why=f"its drain of {format_duration(timeout_s)} is over")
 
     # ------------------------------------------------------------ stopping
 
@@ -157,7 +157,7 @@ class Stopping:
             raise
         if not report.gone or not report.port_free:
             left = ", ".join(map(str, report.left)) or f"port {lane.launch.port} is still open"
-            failure = f"after {report.seconds:.0f} s and {' '.join(report.signals)}: {left}"
+            failure = f"after {format_duration(report.seconds)} and {' '.join(report.signals)}: {left}"
             self._unverified(lane, failure)
             raise StopUnverified(engine=lane.engine.id, why=failure)
         lane.run = None

@@ -19,7 +19,7 @@ from hostler.domain.gate import Ask
 from hostler.domain.holding import ENGINE
 from hostler.domain.holding import refusal as leased_refusal
 from hostler.domain.residency import RETRY_S, Due, Seen, World, due
-from hostler.domain.values import RESIDENCY, Cause, EngineId, Priority, rfc3339
+from hostler.domain.values import RESIDENCY, Cause, EngineId, Priority, format_duration, rfc3339
 from hostler.services.engines import Engines
 from hostler.services.errands import Errands
 from hostler.services.floor import Floor
@@ -302,7 +302,7 @@ class Watch:
         if lane.requests or not lane.ready:
             return
         try:
-            why = f"idle for {lane.engine.ttl_s:.0f} s"
+            why = f"idle for {format_duration(lane.engine.ttl_s)}"
             await self.engines.stopping.stop(lane, actor=RESIDENCY.tag(), why=why)
         except Refusal as refusal:
             self._tell("deferred", lane.engine.id, str(refusal), None)

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from hostler.adapters.config.curate import curation_of, reference_of
-from hostler.adapters.config.explain import nearest
+from hostler.adapters.config.explain import Told, nearest
 from hostler.adapters.config.schema.engines import EngineKeys, PoolNeeds
-from hostler.adapters.config.tree import Path
+from hostler.adapters.config.secrets import refers
+from hostler.adapters.config.tree import Leaf, ListNode, Path, node_at
 from hostler.adapters.config.urls import check_url
 from hostler.adapters.config.view import View
 from hostler.domain.fleet import PLACEHOLDERS
@@ -78,6 +79,18 @@ def check_engines(view: View) -> None:
         _words(view, path, engine)
         if engine.driver == "distributed":
             _members(view, path, name, engine)
+    for name in view.engine_names():
+        if name not in view.doc.engines:
+            _words_left_out(view, ("engines", name))
+
+
+def _words_left_out(view: View, path: Path) -> None:
+    """The placeholders of an engine that another error leaves out: all errors at once (CONF-2)."""
+    for key in ("argv", "args"):
+        words = node_at(view.tree, (*path, key))
+        for index, word in enumerate(words.items if isinstance(words, ListNode) else ()):
+            if isinstance(word, Leaf) and isinstance(word.value, str) and not refers(word.value):
+                view.errors.extend(_unknown((*path, key, index), word.value))
 
 
 def _host(view: View, path: Path, engine: EngineKeys) -> None:
@@ -194,16 +207,22 @@ def _words(view: View, path: Path, engine: EngineKeys) -> None:
 def _placeholders(view: View, path: Path, word: str, engine: EngineKeys) -> None:
     if path in view.references:
         return
+    for told in _unknown(path, word):
+        view.error(path, told.message, told.hint)
+    if "{file}" in word.replace("{{", "") and not engine.files:
+        view.error(path, "{file} is the first of files, and there are none", "files: [NAME]")
+
+
+def _unknown(path: Path, word: str) -> Iterator[Told]:
+    """What stands in braces and is no placeholder."""
     for match in _BRACES.finditer(word):
         if match[0] in ("{{", "}}") or match[1] in PLACEHOLDERS:
             continue
         if match[1]:
             hint = nearest(match[1], PLACEHOLDERS)
-            view.error(path, f"there is no placeholder {{{shorten(match[1])}}}", hint)
+            yield Told(path=path, message=f"there is no placeholder {{{shorten(match[1])}}}", hint=hint)
         else:
-            view.error(path, "a lone brace", "{{ is a brace, {port} a placeholder")
-    if "{file}" in word.replace("{{", "") and not engine.files:
-        view.error(path, "{file} is the first of files, and there are none", "files: [NAME]")
+            yield Told(path=path, message="a lone brace", hint="{{ is a brace, {port} a placeholder")
 
 
 def _secrets(view: View, path: Path, words: Sequence[str]) -> None:

@@ -33,6 +33,11 @@ class NoSecret(Exception):
         self.hint = hint
 
 
+def refers(text: str) -> bool:
+    """Whether a value is, or was meant as, a reference to a variable or a file."""
+    return _ANY.search(text) is not None
+
+
 def read_private(path: str) -> str:
     """The text of a secret's file, less its last line end.
 
@@ -132,7 +137,7 @@ class _Resolver:
                 return self._leaf(node, path)
 
     def _leaf(self, leaf: Leaf, path: Path) -> Leaf | None:
-        if not isinstance(leaf.value, str) or not _ANY.search(leaf.value):
+        if not isinstance(leaf.value, str) or not refers(leaf.value):
             return leaf
         whole = _WHOLE.fullmatch(leaf.value)
         if whole is None:

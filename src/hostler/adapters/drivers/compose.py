@@ -23,7 +23,7 @@ from hostler.adapters.drivers.container_seen import Container
 from hostler.domain import fleet
 from hostler.domain.engine import Launch, Restore
 from hostler.domain.errors import EngineFailed, NotLaunchable
-from hostler.domain.values import shorten
+from hostler.domain.values import format_duration, shorten
 
 UP_S: Final = 240.0
 """For one compose command, as long as a container's start may take (ENG-5)."""
@@ -85,7 +85,7 @@ class ComposeServices:
             async with asyncio.timeout(UP_S):
                 said, _ = await child.communicate()
         except TimeoutError:
-            why = f"{argv[0]} did not end within {UP_S:.0f} s"
+            why = f"{argv[0]} did not end within {format_duration(UP_S)}"
             raise EngineFailed(engine=launch.engine, why=why) from None
         finally:
             if child.returncode is None:

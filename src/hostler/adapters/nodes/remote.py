@@ -38,7 +38,7 @@ from hostler.domain.step import (
     UndoCommand,
     UndoWebhook,
 )
-from hostler.domain.values import HostName, shorten
+from hostler.domain.values import HostName, format_duration, shorten
 from hostler.domain.window import HostReport
 from hostler.domain.window_plan import script_of
 from hostler.services.needs import Clock
@@ -122,7 +122,9 @@ class RemoteNode:
                 return
             heard = self.clock.elapsed()
             if heard >= ends:
-                raise self._unreachable(f"the operation is under way for {operation.deadline_s:.0f} s")
+                raise self._unreachable(
+                    f"the operation is under way for {format_duration(operation.deadline_s)}"
+                )
 
     async def verify(self, operation: Operation) -> str | None:
         """See `Node.verify`."""

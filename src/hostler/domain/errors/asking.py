@@ -197,6 +197,9 @@ class ModelNotFound(Refusal):
     nearest: str = ""
 
 
+_OF_ANOTHER = "It is an engine of "
+
+
 @dataclass(eq=False, kw_only=True)
 class EngineNotFound(Refusal):
     """No engine of that id."""
@@ -208,6 +211,17 @@ class EngineNotFound(Refusal):
 
     engine: str
     nearest: str = ""
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether it is an engine of another host, which the hint names."""
+        return self.nearest.startswith(_OF_ANOTHER)
+
+    @staticmethod
+    def way_to(host: str, url: str | None) -> str:
+        """The hint for an engine of another host: which one, and how its daemon is asked (INTERFACE-3)."""
+        address = f"HOSTLER_URL={url}" if url else f"HOSTLER_URL set to the URL of {host}"
+        return f"{_OF_ANOTHER}{host}: ask its daemon, with {address} and its key in HOSTLER_API_KEY."
 
 
 @dataclass(eq=False, kw_only=True)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import ClassVar
 
 MIN_RETRY_S = 60
 """The least `Retry-After` of a hold (HOLD-13): a client that comes back sooner finds the same answer."""
+
+_TWO_ENDS = re.compile(r"(?<=[^\s./])\.\.(?=\s|$)")
+"""A fact that is a whole sentence, and the end of the sentence that it stands in."""
 
 
 class Kind(StrEnum):
@@ -53,8 +57,8 @@ class Refusal(Exception):
 
     def __str__(self) -> str:
         """The message with its facts filled in: one sentence."""
-        return self.message.format(**self.facts())
+        return _TWO_ENDS.sub(".", self.message.format(**self.facts()))
 
     def advice(self) -> str:
         """The hint with its facts filled in; empty when there is none."""
-        return self.hint.format(**self.facts())
+        return _TWO_ENDS.sub(".", self.hint.format(**self.facts()))

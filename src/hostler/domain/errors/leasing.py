@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hostler.domain.errors.base import Kind, Refusal
+from hostler.domain.values import format_duration
 
 
 @dataclass(eq=False, kw_only=True)
@@ -155,6 +156,11 @@ class WaitTimedOut(Refusal):
     resource: str
     waited_s: int
     why: str
+
+    def __str__(self) -> str:
+        """The sentence with its time in words."""
+        told = f"within {format_duration(self.waited_s)}:"
+        return super().__str__().replace(f"within {self.waited_s} s:", told, 1)
 
 
 @dataclass(eq=False, kw_only=True)

@@ -40,7 +40,7 @@ class DaemonUnreachable(Refusal):
     kind = Kind.UNAVAILABLE
     code = "daemon_unreachable"
     message = "No daemon answers at {url}: {why}."
-    hint = "Start it with `hostler serve`, or set $HOSTLER_URL."
+    hint = "Start it with `hostler serve`; or name another in HOSTLER_URL, with its key in HOSTLER_API_KEY."
 
     url: str
     why: str

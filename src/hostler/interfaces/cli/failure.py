@@ -116,7 +116,13 @@ def _tell_own(code: str, message: str, hint: str, *, as_json: bool, kind: str = 
 
 
 def advice(refusal: Refusal) -> str:
-    """The refusal's hint in words for people: who types a command sends no header and reads no path."""
+    """The refusal's hint in words for people: who types a command sends no header and reads no path.
+
+    What this side knows of who was asked, and with which key, comes before the daemon's own hint.
+    """
+    noted = " ".join(getattr(refusal, "__notes__", ()))
+    if noted:
+        return noted
     hint = FOR_PEOPLE.get(refusal.code)
     return refusal.advice() if hint is None else hint.format(**refusal.facts())
 

@@ -20,11 +20,16 @@ _LIMITS: Final[Mapping[str, str]] = frozen(
         "cap": ", its cap",
     }
 )
+_SETTLED: Final = frozenset({"undone", "left", "drifted"})
+_OWED: Final = frozenset({"begun", "done"})
+"""Of a step that changed something: what is behind it, and what a release still looks at."""
+_SAID: Final = frozenset({"active", "scheduled"})
+"""Of these states the row itself says why."""
 TEXT: Final = 200
 """The longest sentence of others in a line."""
-COLUMNS: Final = ("LEASE", "RESOURCE", "STATE", "ENDS", "WHY", "NEXT")
-SPARE: Final = ("WHY", "ENDS")
-"""What a narrow terminal does without: never the id and the next command."""
+COLUMNS: Final = ("LEASE", "RESOURCE", "STATE", "ENDS")
+SPARE: Final = ("ENDS",)
+"""What a narrow terminal does without: never the id."""
 
 
 def standing(it: LeaseView, now: str) -> str:
@@ -66,20 +71,58 @@ def waits_for(it: LeaseView, now: str) -> str:
 
 
 def _waits(it: LeaseView, now: str) -> Iterator[str]:
-    if it.held_by is not None:
-        yield f"{shorten(it.held_by)} has it {clock_until(it.held_until, now) or 'without an end'}"
-    if it.earliest_at is not None:
+    yield from _stands_in_the_way(it, now)
+    if it.earliest_at is not None and it.earliest_at != it.held_until:
         yield f"earliest start {when(it.earliest_at, now)}"
-    if it.why:
-        yield shorten(with_local_times(it.why, parse_moment(now)), TEXT)
+
+
+def _stands_in_the_way(it: LeaseView, now: str) -> Iterator[str]:
+    # Its place stands beside this, and mostly the head's own words name who has it: each fact once.
+    why = it.why.removeprefix(f"place {it.place}").removeprefix(": ")
+    if it.held_by is not None and shorten(it.held_by) not in why:
+        yield f"{shorten(it.held_by)} has it {clock_until(it.held_until, now) or 'without an end'}"
+    if why:
+        yield shorten(with_local_times(why, parse_moment(now)), TEXT)
 
 
 def stuck(it: LeaseView) -> str:
-    """Step, wanted, seen of a stuck lease (LEASE-14)."""
+    """Where a lease is stuck, in one sentence: step, wanted, seen, and how much is put back (LEASE-14)."""
     if it.stuck is None:
-        return shorten(it.why, TEXT) or "a step was not seen to hold"
-    at = it.stuck
-    return f"step {at.n} {shorten(at.step)}, wanted {shorten(at.wanted)}, seen {shorten(at.seen)}"
+        said = shorten(it.why, TEXT) or "a step was not seen to hold"
+    else:
+        said = f"{failing(it)}: wanted {shorten(it.stuck.wanted, TEXT)}, seen {shorten(it.stuck.seen, TEXT)}"
+    return "; ".join(filter(None, (said, put_back(it))))
+
+
+def failing(it: LeaseView) -> str:
+    """The step that a lease is stuck at, and its host where the step does not name it; empty without one."""
+    if it.stuck is None:
+        return ""
+    step = shorten(it.stuck.step, TEXT)
+    host = next((shorten(each.host) for each in it.steps if each.n == it.stuck.n), "")
+    return f"{step} on {host}" if host and host not in step.split() else step
+
+
+def put_back(it: LeaseView) -> str:
+    """`12 of 16 steps are put back`, of those that changed anything; empty where none did."""
+    back = sum(each.state in _SETTLED for each in it.steps)
+    owed = sum(each.state in _OWED for each in it.steps)
+    return f"{back} of {back + owed} steps are put back" if back + owed else ""
+
+
+def stuck_lines(it: LeaseView) -> Iterator[str]:
+    """A stuck lease, a line each: the step that failed, wanted, seen, what is owed, and the next command."""
+    if it.stuck is not None:
+        yield f"failed {failing(it)}"
+        yield f"wanted {shorten(it.stuck.wanted, TEXT)}"
+        yield f"seen   {shorten(it.stuck.seen, TEXT)}"
+    elif it.why:
+        yield f"why    {shorten(it.why, TEXT)}"
+    if put_back(it):
+        left = [shorten(each.text) for each in it.steps if each.state in _OWED]
+        rest = f"; not yet: {shorten(', '.join(left), TEXT)}" if left else ""
+        yield f"back   {put_back(it)}{rest}"
+    yield f"next   {next_command(it)}"
 
 
 def _step(it: LeaseView) -> str:
@@ -107,19 +150,30 @@ def next_command(it: LeaseView) -> str:
         "offered": f"hostler claim {it.id}",
         "queued": f"hostler cancel {it.id}",
         "scheduled": f"hostler cancel {it.id}",
-        "stuck": f"hostler release {it.id}",
+        "stuck": f"hostler {'window close' if it.kind == 'window' else 'release'} {it.id}",
     }
     return commands.get(it.state, f"hostler history --lease {it.id}")
 
 
 def rows(leases: Iterable[LeaseView], now: str) -> list[tuple[str, ...]]:
     """One row per lease under `COLUMNS`."""
-    return [(it.id, it.resource, it.state, _ends(it, now), _note(it, now), next_command(it)) for it in leases]
+    return [(it.id, it.resource, it.state, _ends(it, now)) for it in leases]
+
+
+def notes(it: LeaseView, now: str) -> Iterator[str]:
+    """What the row of a lease does not say: why it stands there; then what its holder would do next."""
+    note = shorten(_note(it, now), TEXT)
+    if note:
+        yield f"{shorten(it.resource)}: {note}"
+    yield f"next: {next_command(it)}"
 
 
 def _ends(it: LeaseView, now: str) -> str:
     if it.state in ("queued", "scheduled"):
-        return when(it.start_at or it.earliest_at, now)
+        start = it.start_at or it.earliest_at
+        return "-" if start is None else f"starts {when(start, now)}"
+    if it.state in ("offered", "activating"):
+        return "-"
     return when(it.expires_at, now) if it.expires_at is not None else "without an end"
 
 
@@ -127,7 +181,11 @@ def _note(it: LeaseView, now: str) -> str:
     if it.state == "stuck":
         return stuck(it)
     if it.state == "queued":
-        return f"place {it.place or '?'}; {waits_for(it, now)}"
+        return "; ".join([f"place {it.place or '?'}", *_stands_in_the_way(it, now)])
+    if it.state == "offered":
+        return f"your turn, kept for {format_duration(it.offer_expires_in_s or 0)}"
+    if it.state in _SAID:
+        return with_local_times(it.notice, parse_moment(now))
     return with_local_times(it.notice or it.why, parse_moment(now))
 
 

@@ -60,6 +60,9 @@ def mine(*, json: AsJson = False) -> int:
     say_table(
         lease_text.COLUMNS, rows, empty="You hold nothing and wait for nothing.", spare=lease_text.SPARE
     )
+    for one in told:
+        for text in lease_text.notes(one.lease, one.at):
+            say(text)
     return 0
 
 

@@ -16,7 +16,7 @@ from hostler.interfaces.cli.output import clock_until, when
 from hostler.wire.schedule import LeaseView, ResourceView
 
 COLUMNS: Final = ("RESOURCE", "STATE", "HOLDER", "LEASE", "ENDS", "WAITING", "TITLE")
-SPARE: Final = ("TITLE", "LEASE")
+SPARE: Final = ("TITLE", "WAITING", "LEASE")
 
 
 def resource_line(it: ResourceView, now: str) -> str:
@@ -75,13 +75,8 @@ def _start(it: LeaseView) -> str:
 def stuck_panel(it: LeaseView) -> Iterator[str]:
     """A stuck lease: step, wanted, seen, and the next command (LEASE-14)."""
     yield f"STUCK    {shorten(it.resource)}, lease {it.id} of {shorten(it.holder)}"
-    if it.stuck is not None:
-        yield f"  step   {it.stuck.n} {shorten(it.stuck.step, 200)}"
-        yield f"  wanted {shorten(it.stuck.wanted, 200)}"
-        yield f"  seen   {shorten(it.stuck.seen, 200)}"
-    elif it.why:
-        yield f"  why    {shorten(it.why, 200)}"
-    yield f"  next   hostler release {it.id}"
+    for text in lease_text.stuck_lines(it):
+        yield f"  {text}"
 
 
 def _queue(leases: Sequence[LeaseView]) -> list[LeaseView]:

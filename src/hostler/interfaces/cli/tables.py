@@ -17,8 +17,8 @@ CELL: Final = 120
 """The longest cell of a table on a terminal: a reason is text of others, and is not to fill it (BG-22)."""
 WHOLE: Final = 4096
 """The longest cell on a pipe, and where nothing may be lost: the longest path that Linux knows."""
-FOLDED: Final = 24
-"""What is wider may be folded, down to this; a name, a state or a time is narrower and stays in one piece."""
+FOLDED: Final = 29
+"""What is wider may be folded, down to this; a name, a state, a time and the id of a lease stay whole."""
 GAP: Final = 2
 
 _STYLES: Final[Mapping[str, str]] = frozen(

@@ -30,6 +30,7 @@ from hostler.interfaces.cli.tables import say_table
 from hostler.wire.schedule import WhyResource
 
 RESOURCES: Final = "/v1/hostler/resources"
+NOWHERE: Final = (NotFound, ResourceNotFound)
 
 
 def why(
@@ -83,6 +84,8 @@ def _neither(name: str, no_engine: Refusal | None, no_resource: Refusal | None) 
         return no_resource
     if no_engine is not None and not isinstance(no_engine, EngineNotFound):
         return no_engine
+    if isinstance(no_engine, EngineNotFound) and no_engine.elsewhere and isinstance(no_resource, NOWHERE):
+        return no_engine
     if no_engine is not None and (no_resource is None or isinstance(no_resource, NotFound)):
         return no_engine
     if isinstance(no_resource, ResourceNotFound):
@@ -108,7 +111,7 @@ def _say_resource(shown: WhyResource) -> None:
         # Nobody has it, and that is not what stands in the way.
         line = with_local_times(missing[0].text, now)
     say(f"{shorten(shown.resource.name)} {verdict}: {line}.")
-    if missing and shown.earliest_at is not None:
+    if missing and shown.earliest_at not in (None, shown.resource.until):
         say(f"earliest start {when(shown.earliest_at, shown.at)}")
     say()
     rows = [

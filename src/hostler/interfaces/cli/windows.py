@@ -314,7 +314,9 @@ def lines(it: LeaseView, now: str) -> Iterator[str]:
     part = it.window
     mode = part.mode if part is not None else it.resource
     who = shorten(it.holder or it.key)
-    yield f"{shorten(mode)} by {who}: {lease_text.standing(it, now)}"
+    stuck = it.state == State.STUCK
+    told = f"stuck (lease {it.id})" if stuck else lease_text.standing(it, now)
+    yield f"{shorten(mode)} by {who}: {told}"
     if part is not None and part.cap_at is not None:
         closing = "takes no new requests" if part.closing else "takes requests until"
         until = "" if part.closing else f" {when(part.stop_accepting_at, now)}"
@@ -325,7 +327,8 @@ def lines(it: LeaseView, now: str) -> Iterator[str]:
             yield f"  strike {number}: {shorten(strike, 200)}"
     for wrong in part.wrong if part is not None else ():
         yield f"  WRONG: {shorten(wrong, 300)}"
-    for text in lease_text.plan(it):
+    # Of a stuck one only what failed and what is owed: all its steps are in its history.
+    for text in lease_text.stuck_lines(it) if stuck else lease_text.plan(it):
         yield f"  {text}"
 
 

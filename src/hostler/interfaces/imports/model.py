@@ -340,8 +340,7 @@ class Maker:
             self.notes.changed(
                 made.fields.given,
                 made.fields.path,
-                f"llama-swap takes at most {LIMIT} requests for a model at once; here there is no bound"
-                " unless max_concurrent says one",
+                f"llama-swap takes at most {LIMIT} requests for a model at once; here there is no bound",
                 alike="concurrencyLimit",
             )
         if comfy or made.fields.inner("compat").truth("ignoreWebsockets"):

@@ -16,12 +16,12 @@ EventClass = Annotated[
 
 
 class Limits(Strict):
-    """Bounds of a key."""
+    """Bounds of a key. Read and kept, not enforced yet."""
 
     per_minute: Annotated[int, Field(ge=1)] | None = None
-    """Requests in any minute."""
+    """Requests in any minute. Not enforced yet."""
     concurrent: Annotated[int, Field(ge=1)] | None = None
-    """Requests at once."""
+    """Requests at once. Not enforced yet."""
 
 
 class KeyKeys(Strict):

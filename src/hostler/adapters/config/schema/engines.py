@@ -175,9 +175,9 @@ class EngineKeys(Strict):
     stop_timeout: Time = 10.0
     """How long a stop may take before it is forced; an unclean exit can pin memory until a reboot."""
     max_concurrent: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    """Requests that it takes at once; default: no bound."""
+    """Requests that it takes at once; default: no bound. Read and kept, not enforced yet."""
     queue: Annotated[int, Field(ge=0, le=100_000)] | None = None
-    """Requests that wait for it, then 429; default 8 times max_concurrent."""
+    """Requests that wait for it, then 429; default 8 times max_concurrent. Not enforced yet."""
     note: Literal["merge", "first", "last"] = "merge"
     """Where the note of a degraded answer goes."""
     on_disconnect: Literal["cancel", "drain"] = "cancel"
