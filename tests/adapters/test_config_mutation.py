@@ -156,14 +156,14 @@ def test_the_document_that_is_mutated_is_right() -> None:
     assert loads_or_refuses(flow(DATA) + "\n")
 
 
-@settings(deadline=None, max_examples=120)
+@settings(max_examples=120)
 @given(st.sampled_from(PATHS), VALUES, st.booleans())
 def test_no_value_breaks_the_reader(path: tuple[str | int, ...], value: object, drop: bool) -> None:
     """CONF-2: whatever stands where in a config, loading it gives a fleet or InvalidConfig, never more."""
     loads_or_refuses(flow(replaced(DATA, path, value, drop=drop)) + "\n")
 
 
-@settings(deadline=None, max_examples=120)
+@settings(max_examples=120)
 @given(
     st.integers(0, len(TEXT)),
     st.integers(0, 40),

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta, timezone
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hostler.domain.fleet import frozen
@@ -20,7 +20,6 @@ NUMBER = st.one_of(st.integers(-(2**53), 2**53), st.floats(allow_nan=False, allo
 ZONE = st.integers(-14, 14).map(lambda hours: timezone(timedelta(hours=hours)))
 
 
-@settings(deadline=None)
 @given(TEXT, TEXT, NUMBER, ZONE)
 def test_a_lease_is_what_its_text_is_read_as(name: str, why: str, number: float, zone: timezone) -> None:
     """LEASE-7: a lease that stays in memory once it is written is equal to the one that its row gives."""
@@ -37,7 +36,6 @@ def test_a_lease_is_what_its_text_is_read_as(name: str, why: str, number: float,
     assert kept == lease_from_text(text)
 
 
-@settings(deadline=None)
 @given(TEXT, TEXT, NUMBER)
 def test_a_job_is_what_its_text_is_read_as(name: str, note: str, number: float) -> None:
     """JOB-1: a job that stays in memory once it is written is equal to the one that its row gives."""
@@ -52,7 +50,6 @@ FACT = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(TEXT, st.dictionaries(TEXT, FACT, max_size=4), ZONE)
 def test_an_event_is_what_its_text_is_read_as(name: str, facts: dict[str, object], zone: timezone) -> None:
     """FEED-2: an event that is told when it is recorded is equal to the one that the log gives later."""

@@ -33,7 +33,7 @@ def all_of(findings: tuple[Finding, ...] | list[Finding]) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(data=st.binary(max_size=400))
 @example(data=b"#!/bin/sh\nserve --port 8080\n")
 @example(data=b"services: {a: {ports: [*x]}}")
@@ -45,7 +45,7 @@ def test_no_bytes_break_a_scan(name: str, data: bytes) -> None:
     all_of(found.findings)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(SHELL)
 @example("$((" * 30)
 @example("for p in $(seq 1 999999); do serve --port $p$p$p; done")
@@ -57,7 +57,7 @@ def test_no_script_breaks_a_scan(text: str) -> None:
     list(table_rows("a.md", f"| a | b |\n|---|---|\n| {text} | b |", "crow"))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(COMPOSE)
 @example("services: {a: {extends: {file: compose.yaml, service: a}}}")
 @example("include: [compose.yaml]")

@@ -78,7 +78,7 @@ async def test_a_transaction_that_cannot_be_committed_leaves_nothing(store: Sqli
 CHANGES = st.lists(st.tuples(st.integers(0, 5), st.sampled_from(State)), max_size=25)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(changes=CHANGES)
 async def test_both_stores_have_the_same(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, State]]
@@ -137,7 +137,7 @@ WORKS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(works=WORKS)
 async def test_what_is_known_is_what_the_file_has(
     tmp_path_factory: pytest.TempPathFactory,

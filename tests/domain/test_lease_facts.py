@@ -1,6 +1,6 @@
 from dataclasses import fields, replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hostler.domain.lease import Failing, Lease, Slot, State
@@ -30,7 +30,6 @@ OTHERS: dict[str, tuple[object, ...]] = {
 WHOLE = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in OTHERS.items()})
 
 
-@settings(deadline=None)
 @given(WHOLE, WHOLE, st.sampled_from(["", "heavy-glm"]))
 def test_what_changed_is_the_difference_of_two_pictures(
     had: dict[str, object], has: dict[str, object], mode: str

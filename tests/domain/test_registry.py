@@ -55,7 +55,7 @@ def test_which_rows_travel(row: Row, travels: bool) -> None:
 
 
 @given(own_machine())
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 def test_no_spelling_of_this_machine_travels(host: str) -> None:
     """SYNC-2: loopback in any spelling is known as such, and a row of it leaves no node and enters none."""
     assert is_this_machine(host)
@@ -371,7 +371,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_three_nodes_agree_and_fall_silent(steps: list[tuple[str, str, object]]) -> None:
     """SYNC-2, SYNC-5: after any history three nodes agree on all that travels, and then are silent."""
     nodes = {name: Registry(node=name) for name in NAMES}

@@ -123,7 +123,7 @@ FILES = mapping(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
 @given(file=FILES)
 def test_any_file_is_refused_or_becomes_a_config_that_is_right(
     tmp_path_factory: pytest.TempPathFactory, file: Mapping[str, object]
@@ -145,7 +145,7 @@ def test_any_file_is_refused_or_becomes_a_config_that_is_right(
         assert [str(problem) for problem in files.check(found.draft)] == []
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(document=st.dictionaries(TEXT.filter(lambda key: key != "<<"), VALUES, max_size=5))
 def test_what_is_written_reads_back(document: dict[str, object]) -> None:
     """CONF-1, CONF-4: every document that is written reads back under the strict rules as what it was."""

@@ -202,9 +202,7 @@ async def play(said: tuple[Said, ...], steps: list[tuple[object, ...]], look: Ca
         assert it.bugs == []
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(FLEETS, st.lists(STEPS, min_size=4, max_size=10))
 def test_no_sequence_starts_a_class_that_its_call_does_not_name(
     said: tuple[Said, ...], steps: list[tuple[object, ...]]

@@ -156,7 +156,7 @@ OPS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(before=OPS, after=OPS)
 def test_a_picture_and_later_events_give_the_later_picture(
     before: list[tuple[str, int, int]], after: list[tuple[str, int, int]]

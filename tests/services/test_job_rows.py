@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hostler.domain.fleet import frozen
@@ -27,7 +27,6 @@ ROUNDS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(ROUNDS)
 def test_a_row_is_what_a_fresh_one_would_be(rounds: list[tuple[int, dict[int, dict[str, object]]]]) -> None:
     """FEED-1, PERF-10: whatever of a job has changed, and however late it is, its row is as it is now."""

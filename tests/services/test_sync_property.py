@@ -113,7 +113,7 @@ async def silent(it: Trio) -> None:
 
 
 @given(STEPS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_nodes_agree_after_any_history_and_fall_silent(
     steps: list[tuple[str, str, object, object]],
 ) -> None:
@@ -127,7 +127,7 @@ FORGED = st.lists(
 
 
 @given(STEPS, FORGED)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_whatever_a_peer_claims_the_words_of_others_stand(
     steps: list[tuple[str, str, object, object]], forged: list[tuple[str, str, Row, str, int]]
 ) -> None:
@@ -161,7 +161,7 @@ def test_whatever_a_peer_claims_the_words_of_others_stand(
 
 
 @given(st.lists(ROWS, min_size=1, max_size=4), ROWS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_node_that_lost_its_numbers_is_heard_again(before: list[Row], row: Row) -> None:
     """SYNC-5: a node that lost its state says a row again, and it becomes later than what peers have."""
 

@@ -19,6 +19,8 @@ An error is `{{"error": {{"message", "type", "param", "code", "hint", "facts", "
 waiting may help, `retry_after` and the header `Retry-After` say how long. These come with
 `x-should-retry: false`, so that client libraries do not wait by themselves: {final}.
 """
+SPEC: Final = ":duration}"
+"""How a message asks for a time in words: the page shows the fact alone."""
 HEAD: Final = ("code", "control", "inference", "exit", "what it says", "what helps", "facts")
 
 
@@ -47,7 +49,7 @@ def row_of(refusal: type[Refusal]) -> tuple[str, ...]:
         str(seen.control),
         str(seen.inference),
         str(seen.exit),
-        f"{first_paragraph(refusal)} *{refusal.message}*",
+        f"{first_paragraph(refusal)} *{refusal.message.replace(SPEC, '}')}*",
         refusal.hint,
         ", ".join(f"`{name}`" for name in facts_of(refusal)),
     )

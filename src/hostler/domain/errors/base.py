@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import re
+import string
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Final
+
+from hostler.domain.values import format_duration
 
 MIN_RETRY_S = 60
 """The least `Retry-After` of a hold (HOLD-13): a client that comes back sooner finds the same answer."""
 
-_TWO_ENDS = re.compile(r"(?<=[^\s./])\.\.(?=\s|$)")
+_TWO_ENDS: Final = re.compile(r"(?<=[^\s./])\.\.(?=\s|$)")
 """A fact that is a whole sentence, and the end of the sentence that it stands in."""
+
+
+class _Words(string.Formatter):
+    """As `str.format`, and `{left_s:duration}` is a time in words."""
+
+    def format_field(self, value: object, format_spec: str) -> str:
+        """One fact."""
+        if format_spec == "duration" and isinstance(value, int | float):
+            return format_duration(value)
+        return str(super().format_field(value, format_spec))
+
+
+_WORDS: Final = _Words()
 
 
 class Kind(StrEnum):
@@ -57,8 +73,11 @@ class Refusal(Exception):
 
     def __str__(self) -> str:
         """The message with its facts filled in: one sentence."""
-        return _TWO_ENDS.sub(".", self.message.format(**self.facts()))
+        return self._filled(self.message)
 
     def advice(self) -> str:
         """The hint with its facts filled in; empty when there is none."""
-        return _TWO_ENDS.sub(".", self.hint.format(**self.facts()))
+        return self._filled(self.hint)
+
+    def _filled(self, text: str) -> str:
+        return _TWO_ENDS.sub(".", _WORDS.vformat(text, (), self.facts()))

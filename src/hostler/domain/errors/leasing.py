@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hostler.domain.errors.base import Kind, Refusal
-from hostler.domain.values import format_duration
 
 
 @dataclass(eq=False, kw_only=True)
@@ -150,17 +149,12 @@ class WaitTimedOut(Refusal):
 
     kind = Kind.BUSY
     code = "wait_timed_out"
-    message = "{resource} was not to be had within {waited_s} s: {why}."
+    message = "{resource} was not to be had within {waited_s:duration}: {why}."
     hint = "`hostler why {resource}` says what it waits for."
 
     resource: str
     waited_s: int
     why: str
-
-    def __str__(self) -> str:
-        """The sentence with its time in words."""
-        told = f"within {format_duration(self.waited_s)}:"
-        return super().__str__().replace(f"within {self.waited_s} s:", told, 1)
 
 
 @dataclass(eq=False, kw_only=True)
