@@ -121,6 +121,17 @@ def test_the_panels_show_what_stands_and_what_to_do() -> None:
     assert lines[0].startswith("fence up by ada")
 
 
+def test_a_hold_that_is_not_the_lease_s_is_told_as_wrong() -> None:
+    """HOLD-11: `schedule` has a WRONG line of it, `mine` has it in its row, and neither is broken by it."""
+    sentence = f"crow is held by {NASTY} until {LATER}, not by this lease"
+    it = lease(wrong=(sentence,), notice=sentence)
+    (line,) = schedule_text.panels(Schedule(cursor="ep:1", time=AT, leases=(it,)))
+    assert line.startswith("WRONG     ls_1: crow is held by red")
+    assert line.isprintable()
+    (row,) = lease_text.rows([it], AT)
+    assert row[lease_text.COLUMNS.index("WHY")].startswith("crow is held by red")
+
+
 def test_a_job_is_drawn_with_its_progress_and_metrics() -> None:
     """HIST-2: job show has a bar of the progress and a small plot of each metric with its bounds."""
     points = tuple(PointView(name="tok_s", elapsed_s=float(i), value=float(i)) for i in range(80))

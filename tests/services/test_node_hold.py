@@ -162,10 +162,13 @@ async def test_what_was_released_of_an_endless_lease_comes_back_at_its_next_rewr
 
 
 async def test_a_window_s_hold_that_was_released_by_force_stays_away(it: Parts) -> None:
-    """HOLD-9, WIN-2: a window is never renewed, so that nothing brings its hold back."""
+    """HOLD-9, WIN-2: a window is never renewed, so that nothing brings its hold back, while it closes neither."""
     await window(it)
     taken(it, RELEASED)
-    await it.world.ticks(1300)
+    await it.world.ticks(700)
+    row = it.world.gate.guard.posts.held[f"hold {HOST}"]
+    await it.node.adopt({f"hold {HOST}": replace(row, until=None)})
+    await it.world.ticks(700)
     assert it.world.hold.record is None
     assert "by force. `hostler window close` ends it." in told(it, "hold_lost")[0]
 

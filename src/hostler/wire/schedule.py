@@ -176,7 +176,8 @@ class LeaseView:
 
     `why` is one sentence: what it waits for, why it ended. `notice` is what its holder should know now
     (LEASE-19). `limited_by`: what bounds `expires_at` (`max`, `booking`, `cap`). `earliest_at`: when it may
-    start.
+    start. `wrong`: what is seen now of an active lease that should be otherwise, a sentence each: a hold that
+    is not its own (HOLD-11); a window's are in `window`.
     """
 
     id: str
@@ -219,6 +220,7 @@ class LeaseView:
     seq: int
     kind: str = "lease"
     window: WindowPart | None = None
+    wrong: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
