@@ -59,7 +59,7 @@ def looks(hold: str | None, at: datetime = SINCE + timedelta(seconds=1)) -> Lost
     ],
 )
 def test_whose_hold_an_active_lease_has(hold: str | None, told: tuple[str, ...]) -> None:
-    """HOLD-11: another's hold, or none, is told of an active lease with what puts it right; its own is not."""
+    """HOLD-11: another's hold, or none, is told of an active lease with the way out; its own is not."""
     assert looks(hold).wrong(mine()) == told
 
 
@@ -70,7 +70,7 @@ def test_what_brings_the_hold_of_an_endless_lease_back() -> None:
 
 
 def test_of_whom_nothing_is_said() -> None:
-    """HOLD-11: not of a lease that is no longer active, of a window, of an old look, of a host that is away."""
+    """HOLD-11: not of one that is not active, of a window, of an old look, of a host that is away."""
     lost = looks("bench")
     assert lost.wrong(mine(state=State.RELEASING)) == ()
     assert lost.wrong(mine(mode="heavy")) == ()

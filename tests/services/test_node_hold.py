@@ -162,7 +162,7 @@ async def test_what_was_released_of_an_endless_lease_comes_back_at_its_next_rewr
 
 
 async def test_a_window_s_hold_that_was_released_by_force_stays_away(it: Parts) -> None:
-    """HOLD-9, WIN-2: a window is never renewed, so that nothing brings its hold back, while it closes neither."""
+    """HOLD-9, WIN-2: a window is never renewed, so that nothing brings its hold back, nor while it closes."""
     await window(it)
     taken(it, RELEASED)
     await it.world.ticks(700)

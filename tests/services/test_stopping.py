@@ -381,6 +381,19 @@ async def test_two_suspensions_at_once_are_both_recorded() -> None:
         assert len(it.events.of("engine_suspended")) == 2
 
 
+async def test_a_suspension_whose_caller_leaves_is_recorded_in_memory_as_on_disk() -> None:
+    """NODE-5: a caller that goes while the record is written leaves no file that says another thing."""
+    async with world(engine("a")) as it:
+        change = asyncio.create_task(it.engines.suspensions.add(it.lane("a"), "person:bot"))
+        await asyncio.sleep(0)
+        change.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await change
+        await settle()
+        assert it.files.load("engines/a/suspended") == {"owners": ["person:bot"]}
+        assert it.lane("a").suspended_by == ("person:bot",)
+
+
 async def test_a_suspension_cut_short_by_a_crash_is_finished() -> None:
     """NODE-5: an engine that still runs though it was suspended is stopped by the daemon that finds it."""
     async with world(engine("a")) as it:

@@ -90,6 +90,7 @@ TYPES: Final[Mapping[str, str]] = frozen(
         "row_published": "This node tells its peers of something that can be asked.",
         "row_retired": "This node tells its peers that a row is over.",
         "rows_heard": "A paired node told of new rows.",
+        "rows_odd": "Something of the file of rows is not as it should be; it was kept as it was found.",
         "peer_lost": "A paired node does not answer, or not as it should.",
         "peer_back": "A paired node exchanges rows again.",
         "job_started": "A job began.",
