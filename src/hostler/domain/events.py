@@ -82,6 +82,7 @@ TYPES: Final[Mapping[str, str]] = frozen(
         "fence_up": "A deployment fence went up.",
         "fence_down": "The deployment fence came down.",
         "node_lost": "A host's node does not answer its head any more.",
+        "lease_left_there": "A node told what a lease that is over did there, and it was not put back.",
         "node_back": "A host's node answers again, and was compared with the schedule.",
         "head_lost": "This node has not heard of its head for a while: it keeps what leases hold here.",
         "head_back": "The head asks this node again.",

@@ -291,6 +291,8 @@ class Contacts:
                 told.append(f"the node of {host} does not answer since {since}: {contact.why}")
             elif self._skew(contact):
                 told.append(f"the node of {host} answers{self._skew(contact)}")
+            if contact.up and contact.answer is not None:
+                told += contact.answer.left
         return tuple(told)
 
     def _view(self, host: HostName) -> NodeView:
@@ -351,4 +353,5 @@ def view(  # noqa: PLR0913 - one row of people's facts, each named
         hold=None if answer is None else answer.hold,
         hold_until=None if answer is None else answer.hold_until,
         leases=() if answer is None else answer.leases,
+        left=() if answer is None else answer.left,
     )
