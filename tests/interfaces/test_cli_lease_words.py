@@ -121,6 +121,24 @@ def test_the_panels_show_what_stands_and_what_to_do() -> None:
     assert lines[0].startswith("fence up by ada")
 
 
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (
+            {"beat_s": 7200.0, "ttl_s": 1200.0, "hard_in_s": 14_400},
+            "the default of pair, not for 20 min, at most 4 h from now",
+        ),
+        ({"beat_s": 7200.0, "ttl_s": 7200.0}, None),
+        ({"beat_s": None, "ttl_s": 1200.0}, None),
+        ({"beat_s": 7200.0, "ttl_s": None}, None),
+    ],
+)
+def test_what_beats_make_of_it(changes: dict[str, object], told: str | None) -> None:
+    """LEASE-20: only where a beat gives more than was asked for there is something to say."""
+    said = lease_text.beating(lease(resource="pair", **changes))
+    assert said is None if told is None else told in (said or "")
+
+
 def test_a_hold_that_is_not_the_lease_s_is_told_as_wrong() -> None:
     """HOLD-11: `schedule` has a WRONG line of it, `mine` has it in its row, and neither is broken by it."""
     sentence = f"crow is held by {NASTY} until {LATER}, not by this lease"

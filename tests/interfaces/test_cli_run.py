@@ -100,6 +100,20 @@ async def test_the_commands_code_is_ours(
     assert [it for it in (tmp_path / "client").rglob("*") if it.is_file()] == []
 
 
+@pytest.mark.parametrize(("asked", "told"), [("20m", True), ("2h", False)])
+async def test_what_beats_make_of_less_time_is_said(head: Head, start: Start, asked: str, told: bool) -> None:
+    """LEASE-20, JOB-5: a lease that its job will extend beyond --for is said to be so, before the command."""
+    head.leases.beat_s = 7200.0
+    got = await ended(await start("echo begun >&2", "--for", asked))
+    lines = [line for line in got.err.splitlines() if "sign of life" in line]
+    longer = (
+        "hostler: each sign of life of its job has it for 2 h from then on, the default of pair,"
+        " not for 20 min; it is given back when the command ends"
+    )
+    assert lines == ([longer] if told else [])
+    assert not told or got.err.index(longer) < got.err.index("begun")
+
+
 async def test_the_childs_words_become_updates(head: Head, start: Start) -> None:
     """JOB-5: lines for the job become updates marked as the child's, and are passed through all the same."""
     lines = (

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from hostler.adapters.store.memory import MemoryStore
 from hostler.domain.errors import Leased
 from hostler.domain.holding import Holding
 from hostler.domain.journal import Entry, EntryState
@@ -131,7 +132,9 @@ async def test_a_late_memory_of_a_lease_that_is_over_is_told_and_left() -> None:
         assert (await it.look(lease)).state == "released"
         assert node.log == done
         assert node.world.engines["work"].suspended_by == {lease.id}
-        rows = [row.event for row in await it.store.since(None, 1000) if row.event.type == "lease_left_there"]  # type: ignore[attr-defined]  # the memory store has it
+        assert isinstance(it.store, MemoryStore)
+        told = [row.event for row in await it.store.since(None, 1000)]
+        rows = [event for event in told if event.type == "lease_left_there"]
         assert {row.once for row in rows} == {f"lease_left_there {lease.id} crow"}
         assert rows[0].message == (
             f"crow has what lease {lease.id} of anna did there, which is released here: hold crow, route chat"

@@ -92,18 +92,22 @@ def lease_view(
         ended_at=rfc3339(lease.ended.at) if lease.ended else None,
         ending=lease.ending,
         drift=lease.drift,
-        stuck=None
-        if lease.failing is None
-        else StuckView(
-            n=lease.failing.n, step=lease.failing.step, wanted=lease.failing.wanted, seen=lease.failing.seen
-        ),
+        stuck=_stuck(lease),
         steps=steps_of(lease, journal),
         jobs=tuple(jobs),
         seq=lease.seq,
         kind="window" if lease.mode else "lease",
         window=window_part(lease, now) if lease.mode else None,
         wrong=scene.wrong(lease),
+        beat_s=resource.ttl_s
+        if resource is not None and lease.expires is not None and not lease.mode
+        else None,
     )
+
+
+def _stuck(lease: Lease) -> StuckView | None:
+    at = lease.failing
+    return None if at is None else StuckView(n=at.n, step=at.step, wanted=at.wanted, seen=at.seen)
 
 
 def window_part(lease: Lease, now: Moment) -> WindowPart:
