@@ -1,7 +1,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import pytest
 from hostler.client.saved import saved_leases
 from hostler.domain.lease import State
 from hostler.wire.jobs import UpdateBody
-from tests.fakes.head import Head, Heard, listening
+from tests.fakes.head import KEY, Head, Heard
 from tests.fakes.head_jobs import JobRow
 from tests.fakes.signals import send
 from tests.interfaces.going import (
@@ -30,20 +30,13 @@ from tests.interfaces.going import (
 )
 from tests.interfaces.terminal import Shell, shell
 
-KEY = "hk_of-the-head"
 SHORT = ("--for", "13s")
 """Trusted for 3 s after each renewal, renewed every second."""
 
 
 @pytest.fixture
-def head() -> Iterator[Head]:
-    with listening() as it:
-        it.key = KEY
-        yield it
-
-
-@pytest.fixture
 def user(head: Head, tmp_path: Path) -> Shell:
+    head.key = KEY
     return shell(
         tmp_path,
         HOSTLER_HEAD_URL=head.url,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from hostler.domain.gate import personal
 from hostler.domain.holding import ENGINE, HOLD
+from hostler.domain.values import shorten
 from hostler.services.gate import Gate
 from hostler.services.holds import Holds
 
@@ -15,7 +16,8 @@ from hostler.services.holds import Holds
 def left_behind(gate: Gate, holds: Holds) -> tuple[str, ...]:
     """A sentence for each engine and hold of this host that only a lease which is over keeps."""
     told = [
-        f"{lane.engine.id} is kept suspended by lease {owner}, which has nothing on {holds.host} any more:"
+        f"{lane.engine.id} is kept suspended by lease {shorten(owner)}, which has nothing on"
+        f" {holds.host} any more:"
         f" `hostler resume {lane.engine.id}` there lets it start"
         for lane in gate.lanes.by_id.values()
         if gate.guard.holding(ENGINE, lane.engine.id) is None
@@ -26,7 +28,7 @@ def left_behind(gate: Gate, holds: Holds) -> tuple[str, ...]:
     lease = view.record.lease if view.held and view.record is not None else None
     if lease is not None and gate.guard.holding(HOLD, holds.host) is None:
         told.append(
-            f"{holds.host} is held by lease {lease}, which has nothing there any more:"
+            f"{holds.host} is held by lease {shorten(lease)}, which has nothing there any more:"
             " `hostler box release --force` there ends the hold"
         )
     return tuple(told)
