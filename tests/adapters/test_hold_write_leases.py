@@ -8,7 +8,7 @@ import pytest
 from hostler.adapters.hold_write import HoldWriter
 from hostler.domain.errors import HoldPathUnusable, HoldTaken, InvalidRequest
 from hostler.domain.hold import HoldState
-from hostler.domain.hold_plan import LeaseHold
+from hostler.domain.hold_plan import RELEASED, TAKEN_OVER, LeaseHold, Taken
 from hostler.domain.step import FenceNumber
 from tests.adapters.hold_writers import NOW, at, kept, wanted
 
@@ -115,19 +115,43 @@ def test_what_no_reader_would_take_is_not_written(writer: HoldWriter, path: Path
     assert not path.exists()
 
 
+def away(_taken: Taken) -> bool:
+    return True
+
+
 def test_a_lease_s_record_is_written_again_unless_a_person_took_it(writer: HoldWriter, path: Path) -> None:
     """HOLD-9, HOLD-11: one that was removed is written again; one that went by force is left so."""
     writer.write_for_lease(MINE)
     path.unlink()
-    assert writer.write_again_for_lease(MINE) is True
+    assert writer.write_again_for_lease(MINE, away) is True
     assert writer.reader.read_fresh().owner == "lease:lease_1"
     writer.release(owner=None, force=True, by="user ada")
-    assert writer.write_again_for_lease(MINE) is False
+    assert writer.write_again_for_lease(MINE, away) is False
     assert not path.exists()
-    assert writer.write_again_for_lease(replace(MINE, lease="lease_2")) is True
+    assert writer.write_again_for_lease(replace(MINE, lease="lease_2"), away) is True
     path.with_name("box.ndjson").write_bytes(b"{torn\n[1]\n")
     path.unlink()
-    assert writer.write_again_for_lease(MINE) is True
+    assert writer.write_again_for_lease(MINE, away) is True
+
+
+def test_how_a_lease_s_record_was_taken_last(writer: HoldWriter) -> None:
+    """HOLD-9, HOLD-11: whether it stays away is asked of the last forced change, with the end that it had."""
+    asked: list[Taken] = []
+
+    def ask(taken: Taken) -> bool:
+        asked.append(taken)
+        return False
+
+    writer.write_for_lease(MINE)
+    writer.release(owner=None, force=True, by="user ada")
+    assert writer.write_again_for_lease(MINE, ask) is True
+    writer.write(wanted(take_over="lease:lease_1"))
+    writer.release(owner="ada", force=True, by="user ada")
+    assert writer.write_again_for_lease(MINE, ask) is True
+    assert asked == [
+        Taken(change=RELEASED, at=NOW, until=UNTIL),
+        Taken(change=TAKEN_OVER, at=NOW, until=UNTIL),
+    ]
 
 
 def test_a_windows_record_says_when_it_takes_no_more(writer: HoldWriter) -> None:
@@ -144,13 +168,13 @@ def test_what_is_no_file_of_changes_keeps_nobody_waiting(writer: HoldWriter, pat
     path.unlink()
     changes = path.with_name("box.ndjson")
     os.mkfifo(changes)
-    assert writer.write_again_for_lease(MINE) is True
+    assert writer.write_again_for_lease(MINE, away) is True
     told = writer.release(owner=None, force=True, by="user ada")
     assert "is not told of this" in " ".join(told.warnings)
     changes.unlink()
     changes.symlink_to("/dev/zero")
     with pytest.raises(HoldPathUnusable):
-        writer.write_again_for_lease(MINE)
+        writer.write_again_for_lease(MINE, away)
 
 
 def test_a_lease_s_record_is_not_written_over_another_s(writer: HoldWriter, path: Path) -> None:
@@ -158,5 +182,5 @@ def test_a_lease_s_record_is_not_written_over_another_s(writer: HoldWriter, path
     writer.write(wanted())
     before = path.read_bytes()
     with pytest.raises(HoldTaken):
-        writer.write_again_for_lease(MINE)
+        writer.write_again_for_lease(MINE, away)
     assert path.read_bytes() == before

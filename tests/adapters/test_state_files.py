@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hostler.adapters.state_files import DirectoryStateFiles, write_whole
+from hostler.adapters.state_files import MAX_BYTES, DirectoryStateFiles, write_whole
 
 BROKEN = {
     "empty": b"",
@@ -127,6 +127,34 @@ def test_a_full_disk_leaves_the_old_one(
         else:
             patch.setattr(Path, "rename", full)
         with pytest.raises(OSError, match="No space left"):
+            files.save("routes", {"chat": "away"})
+    assert files.load("routes") == {"chat": "local"}
+    assert names(files.root) == ["routes.json"]
+
+
+def test_what_no_reader_would_take_is_not_written(files: DirectoryStateFiles) -> None:
+    """CONF-5: a file over 4 MiB would be lost with the next start: the write fails, the old content stays."""
+    files.save("routes", {"chat": "local"})
+    with pytest.raises(OSError, match="File too large"):
+        files.save("routes", {"chat": "x" * MAX_BYTES})
+    assert files.load("routes") == {"chat": "local"}
+
+
+def test_a_write_that_lacks_a_handle_changes_nothing(
+    files: DirectoryStateFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """REL-2: where the directory cannot be opened to be synced nothing is renamed before that is known."""
+    files.save("routes", {"chat": "local"})
+    real = os.open
+
+    def scarce(path: str | Path, flags: int, mode: int = 0o777) -> int:
+        if flags & os.O_DIRECTORY:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return real(path, flags, mode)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", scarce)
+        with pytest.raises(OSError, match="Too many open files"):
             files.save("routes", {"chat": "away"})
     assert files.load("routes") == {"chat": "local"}
     assert names(files.root) == ["routes.json"]

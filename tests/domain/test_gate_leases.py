@@ -80,7 +80,14 @@ def test_what_a_lease_suspended_under_its_hold() -> None:
 def test_what_a_lease_suspended_without_a_hold() -> None:
     """GATE-1: an engine that a lease suspended is `leased` without a live hold, never `suspended`."""
     facts = replace(GOOD, suspended_by=("lease_1",))
-    assert str(decide(ask(), facts)) == "big is leased: the lease lease_1 keeps it suspended."
+    assert str(decide(ask(), facts)) == (
+        "big is leased: the lease lease_1 keeps it suspended and has nothing here any more,"
+        " `hostler resume big` ends that."
+    )
+    other = replace(LEASE, lease="lease_2")
+    assert str(decide(ask(lease="lease_2"), replace(facts, leased=other))) == (
+        "big is leased: the lease lease_1 keeps it suspended."
+    )
     lapsed = replace(OWN, state=HoldState.LAPSED)
     assert said(decide(ask(), replace(facts, hold=lapsed))) == "leased"
     others = replace(HELD, allow=frozenset({"big"}))

@@ -30,6 +30,8 @@ from tests.fakes.head_leases import Gone, Leases
 
 Handled = tuple[int, list[tuple[str, str]], bytes]
 JSON = [("content-type", "application/json")]
+KEY = "hk_of-the-head"
+"""What a head may ask for."""
 
 
 @dataclass(frozen=True, kw_only=True)

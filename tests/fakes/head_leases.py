@@ -106,6 +106,7 @@ class Leases:
     activates: bool = True
     release_stuck: bool = False
     ttl_s: float = TTL_S
+    beat_s: float | None = None
     rows: dict[str, Row] = field(default_factory=dict)
     changed: threading.Condition = field(default_factory=threading.Condition)
     run: int = 0
@@ -169,6 +170,7 @@ class Leases:
             reason=body.reason,
             ttl_s=None if body.indefinite else (body.ttl_s or self.ttl_s),
             indefinite=body.indefinite,
+            beat_s=self.beat_s,
         )
         self.rows[id_] = Row(view=view, secret=body.secret_hash, digest=digest)
         self._requests[request_id] = id_

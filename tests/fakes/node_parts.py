@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -14,6 +14,7 @@ from hostler.domain.hold import parse_record
 from hostler.domain.hold_plan import (
     LeaseHold,
     Removal,
+    Taken,
     Write,
     encode,
     plan_lease_extension,
@@ -79,13 +80,13 @@ class MemoryRecords:
 class FakeHoldKeeper:
     """The need `HoldKeeper`, over the hold that the gate reads.
 
-    `written` counts, `goes` is why it may go, `forced` are leases whose hold a person took away by force.
+    `written` counts, `goes` is why it may go, `forced` are leases whose hold a person took by force, and how.
     """
 
     hold: FakeHold
     written: int = 0
     goes: str | None = None
-    forced: set[str] = field(default_factory=set)
+    forced: dict[str, Taken] = field(default_factory=dict)
 
     def short_lived(self) -> str | None:
         return self.goes
@@ -100,10 +101,12 @@ class FakeHoldKeeper:
             self._put(plan)
         return plan is not None
 
-    def write_again_for_lease(self, wanted: LeaseHold) -> bool:
-        if wanted.lease not in self.forced:
-            self.write_for_lease(wanted)
-        return wanted.lease not in self.forced
+    def write_again_for_lease(self, wanted: LeaseHold, away: Callable[[Taken], bool]) -> bool:
+        taken = self.forced.get(wanted.lease)
+        if taken is not None and away(taken):
+            return False
+        self.write_for_lease(wanted)
+        return True
 
     def remove_for_lease(self, lease: str) -> bool:
         if plan_lease_removal(self.hold.read(), lease) is Removal.NOTHING:

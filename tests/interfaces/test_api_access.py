@@ -1,5 +1,3 @@
-from collections.abc import AsyncIterator
-
 import pytest
 
 from hostler.interfaces.api.endpoint import Endpoint
@@ -17,12 +15,6 @@ PATHS = {
 }
 ROLES = (*sorted(GIVEN), "local", "nobody")
 BY_NAME = {endpoint.name: endpoint for endpoint in ENDPOINTS}
-
-
-@pytest.fixture
-async def box() -> AsyncIterator[Room]:
-    async with room() as it:
-        yield it
 
 
 def path_of(endpoint: Endpoint) -> str:

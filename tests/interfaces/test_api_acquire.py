@@ -1,5 +1,4 @@
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 
 import httpx2
@@ -12,16 +11,10 @@ from hostler.interfaces.api.app import create_app
 from hostler.services.keys import digest_of, keyring
 from hostler.services.ports_live import LivePorts
 from tests.fakes.clock import settle
-from tests.interfaces.room import Room, room
+from tests.interfaces.room import Room
 from tests.interfaces.room_fleet import engine
 
 ACQUIRE = "/llm/acquire"
-
-
-@pytest.fixture
-async def box() -> AsyncIterator[Room]:
-    async with room() as it:
-        yield it
 
 
 async def test_acquire_waits_until_the_engine_is_ready(box: Room) -> None:

@@ -1,20 +1,13 @@
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
 from hostler.domain.engine import Failed, StartBegun
 from hostler.domain.values import EngineId
 from tests.fakes.clock import settle
-from tests.interfaces.room import Room, room
+from tests.interfaces.room import Room
 
 ENGINES = "/v1/hostler/engines"
-
-
-@pytest.fixture
-async def box() -> AsyncIterator[Room]:
-    async with room() as it:
-        yield it
 
 
 async def test_a_start_answers_once_the_engine_is_ready(box: Room) -> None:

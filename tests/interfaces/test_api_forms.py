@@ -14,15 +14,9 @@ from hostler.interfaces.api.forms import MAX_BODY
 from hostler.interfaces.api.idempotency import KEPT, Repeats
 from hostler.services.keys import Scope
 from tests.fakes.clock import settle
-from tests.interfaces.room import LOCAL, Room, ring, room
+from tests.interfaces.room import LOCAL, Room, ring
 
 START = "/v1/hostler/engines/fast/start"
-
-
-@pytest.fixture
-async def box() -> AsyncIterator[Room]:
-    async with room() as it:
-        yield it
 
 
 async def test_an_error_has_one_form(box: Room) -> None:

@@ -1,20 +1,10 @@
-from collections.abc import AsyncIterator
-
-import pytest
-
 from hostler.domain.errors import InvalidConfig
 from hostler.services.ports_live import Listening
 from tests.fakes.listeners import FakeListeners
 from tests.fakes.ports import row
-from tests.interfaces.room import Room, room
+from tests.interfaces.room import Room
 
 PORTS = "/v1/hostler/ports"
-
-
-@pytest.fixture
-async def box() -> AsyncIterator[Room]:
-    async with room() as it:
-        yield it
 
 
 def listeners(box: Room) -> FakeListeners:

@@ -1,7 +1,7 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from hostler.interfaces.api.endpoints import ENDPOINTS
 from hostler.services.keys import Scope
 from hostler.services.status import STUCK_S
 from tests.fakes.clock import settle
-from tests.interfaces.room import Room, room
+from tests.interfaces.room import Room
 from tests.interfaces.room_fleet import GIB
 
 STATUS = "/v1/hostler/status"
@@ -29,12 +29,6 @@ KINDS: dict[str, tuple[type, ...]] = {
     "boolean": (bool,),
     "null": (type(None),),
 }
-
-
-@pytest.fixture
-async def box() -> AsyncIterator[Room]:
-    async with room() as it:
-        yield it
 
 
 async def seen(box: Room, path: str) -> dict[str, Any]:

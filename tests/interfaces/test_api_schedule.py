@@ -1,7 +1,6 @@
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
-import httpx2
 import pytest
 
 from hostler.domain.errors import (
@@ -30,7 +29,6 @@ from hostler.interfaces.api.schedule_endpoints import FENCE, JOBS, LEASES, SCHED
 from hostler.services.elsewhere import Elsewhere
 from hostler.services.keys import GIVEN, INCLUDES, Scope
 from hostler.wire.jobs import FinishBody, JobBody, JobsQuery, UpdateBody
-from hostler.wire.redaction import Redactor
 from hostler.wire.schedule import (
     CancelBody,
     ClaimBody,
@@ -41,51 +39,10 @@ from hostler.wire.schedule import (
     RenewBody,
     ReserveBody,
 )
-from tests.fakes.jobs import SECRET, JobHouse, hashed, job_house, log
-from tests.fakes.schedule import FakeHistory, FakeJobs, FakeSchedule
-from tests.interfaces.room import LOCAL, Room, ring, room
-
-HASH = hashed(SECRET)
-KEY = {"idempotency-key": "rq-1"}
-RESERVE = {"resource": "pair", "secret_hash": HASH}
-JOB = {"title": "sweep", "secret_hash": HASH}
-
-
-@pytest.fixture
-async def box() -> AsyncIterator[Room]:
-    async with room() as it:
-        yield it
-
-
-@pytest.fixture
-async def house(box: Room) -> JobHouse:
-    """The room's API with the real jobs service behind it."""
-    it = job_house(redact=Redactor(("hk_known-to-us",)))
-    box.control = replace(box.control, jobs=it.jobs)
-    box.app = create_app(box.control)
-    return it
-
-
-def schedule(box: Room) -> FakeSchedule:
-    assert isinstance(box.control.schedule, FakeSchedule)
-    return box.control.schedule
-
-
-async def post(
-    box: Room, path: str, body: object = None, key: str | None = LOCAL, **headers: str
-) -> httpx2.Response:
-    async with box.client(key=key) as client:
-        return await client.post(path, json={} if body is None else body, headers={**KEY, **headers})
-
-
-async def get(box: Room, path: str, key: str | None = LOCAL) -> httpx2.Response:
-    async with box.client(key=key) as client:
-        return await client.get(path)
-
-
-def code(answer: httpx2.Response) -> tuple[int, str]:
-    return answer.status_code, answer.json()["error"]["code"]
-
+from tests.fakes.jobs import SECRET, JobHouse, log
+from tests.fakes.schedule import FakeHistory, FakeJobs
+from tests.interfaces.room import Room, ring
+from tests.interfaces.schedule_calls import HASH, JOB, RESERVE, code, get, post, schedule
 
 # ---------------------------------------------------------------- what is handed on
 

@@ -1,65 +1,19 @@
 """Jobs over HTTP with the real service behind the endpoints, and what no answer may hold."""
 
-from collections.abc import AsyncIterator
-from dataclasses import replace
 from urllib.parse import quote
 
-import httpx2
 import pytest
 
 from hostler.domain.errors import (
     JobNotFound,
 )
-from hostler.interfaces.api.app import create_app
 from hostler.interfaces.api.schedule_endpoints import JOBS, LEASES, SCHEDULING
 from hostler.services.keys import keyring
-from hostler.wire.redaction import Redactor, forms
-from tests.fakes.jobs import SECRET, JobHouse, hashed, job_house, log
-from tests.fakes.schedule import FakeSchedule
-from tests.interfaces.room import LOCAL, Room, room
+from hostler.wire.redaction import forms
+from tests.fakes.jobs import SECRET, JobHouse, log
+from tests.interfaces.room import Room
+from tests.interfaces.schedule_calls import JOB, KEY, code, get, post, schedule
 from tests.services.test_jobs import STRANGE, UNKNOWN
-
-HASH = hashed(SECRET)
-KEY = {"idempotency-key": "rq-1"}
-RESERVE = {"resource": "pair", "secret_hash": HASH}
-JOB = {"title": "sweep", "secret_hash": HASH}
-
-
-@pytest.fixture
-async def box() -> AsyncIterator[Room]:
-    async with room() as it:
-        yield it
-
-
-@pytest.fixture
-async def house(box: Room) -> JobHouse:
-    """The room's API with the real jobs service behind it."""
-    it = job_house(redact=Redactor(("hk_known-to-us",)))
-    box.control = replace(box.control, jobs=it.jobs)
-    box.app = create_app(box.control)
-    return it
-
-
-def schedule(box: Room) -> FakeSchedule:
-    assert isinstance(box.control.schedule, FakeSchedule)
-    return box.control.schedule
-
-
-async def post(
-    box: Room, path: str, body: object = None, key: str | None = LOCAL, **headers: str
-) -> httpx2.Response:
-    async with box.client(key=key) as client:
-        return await client.post(path, json={} if body is None else body, headers={**KEY, **headers})
-
-
-async def get(box: Room, path: str, key: str | None = LOCAL) -> httpx2.Response:
-    async with box.client(key=key) as client:
-        return await client.get(path)
-
-
-def code(answer: httpx2.Response) -> tuple[int, str]:
-    return answer.status_code, answer.json()["error"]["code"]
-
 
 # ---------------------------------------------------------------- real jobs behind it
 

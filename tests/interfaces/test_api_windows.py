@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -28,7 +27,7 @@ from hostler.wire.windows import (
 )
 from tests.fakes.schedule import AT
 from tests.fakes.windows import PART, WINDOW, FakeWindows
-from tests.interfaces.room import Room, ring, room
+from tests.interfaces.room import Room, ring
 
 KEY = {"idempotency-key": "rq-1"}
 OPEN = {"mode": "heavy", "secret_hash": "0" * 64, "override": "windowed", "cap_s": 600.0}
@@ -45,12 +44,6 @@ HEAVY = ModeView(
     extra=("bots on crow",),
     differing=("chat on local, not away",),
 )
-
-
-@pytest.fixture
-async def box() -> AsyncIterator[Room]:
-    async with room() as it:
-        yield it
 
 
 def fake(box: Room) -> FakeWindows:

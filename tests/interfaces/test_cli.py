@@ -19,17 +19,11 @@ from hostler.services.feed import PAGE
 from tests.fakes.clock import settle
 from tests.fakes.schedule import FakeSchedule
 from tests.fakes.signals import send
-from tests.interfaces.room import Room, room
+from tests.interfaces.room import Room
 from tests.interfaces.terminal import HOSTLER, Ended, Shell, served, shell
 
 NASTY = "red\x1b[31m\u202e\nsecond line"
 """A text of somebody else that would colour, reorder and break the lines of a terminal."""
-
-
-@pytest.fixture
-async def box() -> AsyncIterator[Room]:
-    async with room() as it:
-        yield it
 
 
 @pytest.fixture
@@ -204,7 +198,7 @@ async def test_text_of_others_moves_no_cursor_and_takes_one_row(box: Room, user:
     entry = box.request(route=NASTY)
     entry.phase = NASTY
     for words, rows in (
-        (["status"], 18),
+        (["status"], 19),
         (["engines"], 6),
         (["requests"], 2),
         (["logs", "fast"], 1),

@@ -1,29 +1,13 @@
 import asyncio
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from hostler.wire.jobs import FinishBody, UpdateBody
-from tests.fakes.head import Head, listening
+from tests.fakes.head import Head
 from tests.fakes.head_jobs import JobRow
-from tests.interfaces.terminal import Shell, shell
+from tests.interfaces.terminal import Shell
 from tests.interfaces.test_cli import told
-
-KEY = "hk_of-the-head"
-
-
-@pytest.fixture
-def head() -> Iterator[Head]:
-    with listening() as it:
-        it.key = KEY
-        yield it
-
-
-@pytest.fixture
-def user(head: Head, tmp_path: Path) -> Shell:
-    return shell(tmp_path, HOSTLER_HEAD_URL=head.url, HOSTLER_HEAD_API_KEY=KEY, USER="ada")
 
 
 def row(head: Head, id_: str) -> JobRow:

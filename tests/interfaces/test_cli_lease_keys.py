@@ -1,26 +1,9 @@
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from hostler.domain.lease import State
-from tests.fakes.head import Head, listening
-from tests.interfaces.terminal import Shell, shell
+from tests.fakes.head import KEY, Head, listening
+from tests.interfaces.terminal import Shell
 from tests.interfaces.test_cli import told
-
-KEY = "hk_of-the-head"
-
-
-@pytest.fixture
-def head() -> Iterator[Head]:
-    with listening() as it:
-        it.key = KEY
-        yield it
-
-
-@pytest.fixture
-def user(head: Head, tmp_path: Path) -> Shell:
-    return shell(tmp_path, HOSTLER_HEAD_URL=head.url, HOSTLER_HEAD_API_KEY=KEY, USER="ada")
 
 
 async def test_the_local_key_goes_to_no_head(head: Head, user: Shell, tmp_path: Path) -> None:

@@ -1,27 +1,8 @@
 """Whose lease a resource's name means, where several holders share an account (LEASE-9)."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
 from hostler.domain.lease import State
-from tests.fakes.head import Head, listening
-from tests.interfaces.terminal import Shell, shell
-
-KEY = "hk_of-the-head"
-
-
-@pytest.fixture
-def head() -> Iterator[Head]:
-    with listening() as it:
-        it.key = KEY
-        yield it
-
-
-@pytest.fixture
-def user(head: Head, tmp_path: Path) -> Shell:
-    return shell(tmp_path, HOSTLER_HEAD_URL=head.url, HOSTLER_HEAD_API_KEY=KEY, USER="ada")
+from tests.fakes.head import Head
+from tests.interfaces.terminal import Shell
 
 
 async def test_two_holders_of_one_account_do_not_end_each_others_turn(head: Head, user: Shell) -> None:

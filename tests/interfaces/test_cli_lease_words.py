@@ -196,6 +196,34 @@ def test_a_stuck_lease_tells_what_failed_and_what_is_owed() -> None:
     assert list(lease_text.stuck_lines(window))[-1] == "next   hostler window close ls_1"
 
 
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (
+            {"beat_s": 7200.0, "ttl_s": 1200.0, "hard_in_s": 14_400},
+            "the default of pair, not for 20 min, at most 4 h from now",
+        ),
+        ({"beat_s": 7200.0, "ttl_s": 7200.0}, None),
+        ({"beat_s": None, "ttl_s": 1200.0}, None),
+        ({"beat_s": 7200.0, "ttl_s": None}, None),
+    ],
+)
+def test_what_beats_make_of_it(changes: dict[str, object], told: str | None) -> None:
+    """LEASE-20: only where a beat gives more than was asked for there is something to say."""
+    said = lease_text.beating(lease(resource="pair", **changes))
+    assert said is None if told is None else told in (said or "")
+
+
+def test_a_hold_that_is_not_the_lease_s_is_told_as_wrong() -> None:
+    """HOLD-11: `schedule` has a WRONG line of it, `mine` has it below its row, and neither is broken by it."""
+    sentence = f"crow is held by {NASTY} until {LATER}, not by this lease"
+    it = lease(wrong=(sentence,), notice=sentence)
+    (line,) = schedule_text.panels(Schedule(cursor="ep:1", time=AT, leases=(it,)))
+    assert line.startswith("WRONG     ls_1: crow is held by red")
+    assert line.isprintable()
+    assert next(lease_text.notes(it, AT)).startswith(f"{it.resource}: crow is held by red")
+
+
 def test_a_job_is_drawn_with_its_progress_and_metrics() -> None:
     """HIST-2: job show has a bar of the progress and a small plot of each metric with its bounds."""
     points = tuple(PointView(name="tok_s", elapsed_s=float(i), value=float(i)) for i in range(80))

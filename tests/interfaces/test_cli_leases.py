@@ -1,7 +1,7 @@
 import asyncio
 import json
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,25 +9,11 @@ import pytest
 
 from hostler.domain.errors import WrongScope
 from hostler.domain.lease import State
-from tests.fakes.head import Head, echoes, listening
+from tests.fakes.head import KEY, Head, echoes
 from tests.fakes.signals import send
 from tests.interfaces.going import Start, ended, going, shown
-from tests.interfaces.terminal import Ended, Shell, shell
+from tests.interfaces.terminal import Ended, Shell
 from tests.interfaces.test_cli import told
-
-KEY = "hk_of-the-head"
-
-
-@pytest.fixture
-def head() -> Iterator[Head]:
-    with listening() as it:
-        it.key = KEY
-        yield it
-
-
-@pytest.fixture
-def user(head: Head, tmp_path: Path) -> Shell:
-    return shell(tmp_path, HOSTLER_HEAD_URL=head.url, HOSTLER_HEAD_API_KEY=KEY, USER="ada")
 
 
 @pytest.fixture

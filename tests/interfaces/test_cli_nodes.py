@@ -47,6 +47,7 @@ FOUND = NodeList(
             hold="lease:ls_1",
             hold_until=AT,
             leases=(KEPT,),
+            left=("fast is kept suspended by lease ls_0\x1b[31m",),
         ),
         NodeView(host="owl", url=None, head=False, here=False, up=None, since=None),
         NodeView(host="jay", url=None, head=False, here=False, up=False, since=None, skew_s=90.0),
@@ -94,6 +95,8 @@ async def test_the_table_of_nodes(user: Shell) -> None:
     assert "90 s ahead" in lines[4]
     assert "right" in lines[5]
     assert lines[6] == "raven: ls_1 (pair, ann) is kept until 22:05 (in 0 s)"
+    assert lines[7].startswith("raven: fast is kept suspended by lease ls_0")
+    assert lines[7].isprintable()
     assert AT not in done.out
 
 

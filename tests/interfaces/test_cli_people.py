@@ -21,15 +21,9 @@ from hostler.interfaces.cli.engines import COLUMNS, rows
 from hostler.services.picture import MemberStatus
 from tests.fakes.clock import settle
 from tests.fakes.reloading import FILE, Disk
-from tests.interfaces.room import Room, room
+from tests.interfaces.room import Room
 from tests.interfaces.terminal import HOSTLER, Shell, served
 from tests.interfaces.test_cli import told
-
-
-@pytest.fixture
-async def box() -> AsyncIterator[Room]:
-    async with room() as it:
-        yield it
 
 
 @pytest.fixture

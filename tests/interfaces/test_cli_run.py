@@ -1,7 +1,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import pytest
 from hostler.client.saved import saved_leases
 from hostler.domain.lease import State
 from hostler.wire.jobs import UpdateBody
-from tests.fakes.head import Head, Heard, listening
+from tests.fakes.head import KEY, Head, Heard
 from tests.fakes.head_jobs import JobRow
 from tests.fakes.signals import send
 from tests.interfaces.going import (
@@ -30,20 +30,13 @@ from tests.interfaces.going import (
 )
 from tests.interfaces.terminal import Shell, shell
 
-KEY = "hk_of-the-head"
 SHORT = ("--for", "13s")
 """Trusted for 3 s after each renewal, renewed every second."""
 
 
 @pytest.fixture
-def head() -> Iterator[Head]:
-    with listening() as it:
-        it.key = KEY
-        yield it
-
-
-@pytest.fixture
 def user(head: Head, tmp_path: Path) -> Shell:
+    head.key = KEY
     return shell(
         tmp_path,
         HOSTLER_HEAD_URL=head.url,
@@ -98,6 +91,20 @@ async def test_the_commands_code_is_ours(
     assert [(it.kind, it.name, it.exit_code) for it in last.receipts] == [("exit", "sh", code)]
     assert head.asked("POST", "/jobs")[0].body["release"] is True
     assert [it for it in (tmp_path / "client").rglob("*") if it.is_file()] == []
+
+
+@pytest.mark.parametrize(("asked", "told"), [("20m", True), ("2h", False)])
+async def test_what_beats_make_of_less_time_is_said(head: Head, start: Start, asked: str, told: bool) -> None:
+    """LEASE-20, JOB-5: a lease that its job will extend beyond --for is said to be so, before the command."""
+    head.leases.beat_s = 7200.0
+    got = await ended(await start("echo begun >&2", "--for", asked))
+    lines = [line for line in got.err.splitlines() if "sign of life" in line]
+    longer = (
+        "hostler: each sign of life of its job has it for 2 h from then on, the default of pair,"
+        " not for 20 min; it is given back when the command ends"
+    )
+    assert lines == ([longer] if told else [])
+    assert not told or got.err.index(longer) < got.err.index("begun")
 
 
 async def test_the_childs_words_become_updates(head: Head, start: Start) -> None:

@@ -20,7 +20,7 @@ from hostler.wire.schedule import Condition, FenceNow, FenceView, LeaseList, Why
 from hostler.wire.windows import WindowsQuery
 from tests.fakes.schedule import AT, RESOURCE, FakeHistory, FakeSchedule
 from tests.fakes.windows import FakeWindows
-from tests.interfaces.room import Room, room
+from tests.interfaces.room import Room
 from tests.interfaces.terminal import Shell, served, shell
 from tests.interfaces.test_cli import told
 
@@ -36,12 +36,6 @@ EVENT = {
     "message": "red\x1b[31m",
     "facts": {},
 }
-
-
-@pytest.fixture
-async def box() -> AsyncIterator[Room]:
-    async with room() as it:
-        yield it
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,12 +14,6 @@ from tests.interfaces.holders import KEY, hostler
 
 HEAD_KEY = "hk_" + "h" * 43
 LOCAL_KEY = "hk_" + "l" * 43
-
-
-@pytest.fixture
-def head() -> Iterator[Head]:
-    with listening() as made:
-        yield made
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,21 +16,9 @@ from hostler.client.spool import Spool, spool
 from hostler.domain.errors import DaemonUnreachable, Ended, InvalidRequest, LimitReached, NoKey, Refusal
 from hostler.domain.lease import State
 from hostler.wire.jobs import FinishBody, ProgressBody, ReceiptBody, UpdateBody
-from tests.fakes.head import Head, listening
+from tests.fakes.head import Head
 from tests.fakes.head_jobs import JobRow
 from tests.interfaces.holders import ahostler, hostler
-
-
-@pytest.fixture
-def head() -> Iterator[Head]:
-    with listening() as made:
-        yield made
-
-
-@pytest.fixture
-def holder(head: Head, tmp_path: Path) -> Iterator[Hostler]:
-    with hostler(head, tmp_path) as made:
-        yield made
 
 
 def only(head: Head) -> JobRow:

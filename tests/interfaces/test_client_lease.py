@@ -3,7 +3,7 @@ import json
 import math
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
@@ -28,20 +28,8 @@ from hostler.domain.errors import (
 )
 from hostler.domain.lease import State
 from hostler.wire.schedule import OneLease
-from tests.fakes.head import Head, listening
+from tests.fakes.head import Head
 from tests.interfaces.holders import ahostler, hostler
-
-
-@pytest.fixture
-def head() -> Iterator[Head]:
-    with listening() as made:
-        yield made
-
-
-@pytest.fixture
-def holder(head: Head, tmp_path: Path) -> Iterator[Hostler]:
-    with hostler(head, tmp_path) as made:
-        yield made
 
 
 def live(head: Head) -> list[str]:

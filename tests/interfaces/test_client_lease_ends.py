@@ -3,7 +3,6 @@ import errno
 import math
 import os
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,20 +28,8 @@ from hostler.domain.errors import (
 )
 from hostler.domain.lease import State
 from hostler.wire.schedule import OneLease, StuckView
-from tests.fakes.head import Head, listening
+from tests.fakes.head import Head
 from tests.interfaces.holders import Hand, ahostler, end, hostler
-
-
-@pytest.fixture
-def head() -> Iterator[Head]:
-    with listening() as made:
-        yield made
-
-
-@pytest.fixture
-def holder(head: Head, tmp_path: Path) -> Iterator[Hostler]:
-    with hostler(head, tmp_path) as made:
-        yield made
 
 
 def test_an_offer_is_claimed_and_followed(head: Head, holder: Hostler) -> None:

@@ -1,4 +1,3 @@
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -7,20 +6,7 @@ from hostler.client.facade import Hostler
 from hostler.client.lease import Leases
 from hostler.client.saved import SavedLease, read_private, saved_leases
 from hostler.domain.errors import NotYours
-from tests.fakes.head import Head, listening
-from tests.interfaces.holders import hostler
-
-
-@pytest.fixture
-def head() -> Iterator[Head]:
-    with listening() as made:
-        yield made
-
-
-@pytest.fixture
-def holder(head: Head, tmp_path: Path) -> Iterator[Hostler]:
-    with hostler(head, tmp_path) as made:
-        yield made
+from tests.fakes.head import Head
 
 
 def test_mine_is_what_has_not_ended(head: Head, holder: Hostler) -> None:

@@ -2,14 +2,11 @@ import os
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from hostler.domain.lease import State
 from tests.docs.tree import ROOT
-from tests.fakes.head import Head, listening
+from tests.fakes.head import Head
 
 GOOD = """
 import pytest
@@ -24,12 +21,6 @@ UNMARKED = """
 def test_leased(hostler_lease):
     pass
 """
-
-
-@pytest.fixture
-def head() -> Iterator[Head]:
-    with listening() as made:
-        yield made
 
 
 def run(head: Head, folder: Path, text: str) -> tuple[int, str]:

@@ -99,6 +99,38 @@ async def test_nothing_is_granted_before_it_was_compared() -> None:
         assert it.taken == [HOST]
 
 
+async def test_what_a_node_said_of_its_host_last() -> None:
+    """HOLD-11, F18: told with the head's own time, whatever the node's clock says; not while it is away."""
+    async with head() as it:
+        assert it.contacts.said(HOST) is None
+        it.far.parts.world.hold.write("bench", seconds=3600)
+        await it.contacts.look(HOST)
+        said = it.contacts.said(HOST)
+        assert said is not None
+        assert (said.answer.hold, said.at) == ("bench", it.clock.now())
+        own = it.contacts.said(RAVEN)
+        assert own is not None
+        assert (own.answer.host, own.at) == (RAVEN, it.clock.now())
+        it.contacts.contact(HOST).skew_s = SKEW_S
+        said = it.contacts.said(HOST)
+        assert said is not None
+        assert (it.clock.now() - said.at).total_seconds() == SKEW_S
+        it.far.cable.cut = True
+        await it.contacts.look(HOST)
+        assert it.contacts.said(HOST) is None
+
+
+async def test_what_was_left_on_a_host_is_told_by_the_head() -> None:
+    """NODE-5: the head warns of what a lease that is over left there, and `hostler nodes` has it."""
+    async with head() as it:
+        world = it.far.parts.world
+        await world.engines.suspensions.add(world.lane("big"), "lease_0")
+        await it.contacts.look(HOST)
+        (told,) = it.warned[-1]
+        assert told.startswith("big is kept suspended by lease lease_0, which has nothing on crow any more")
+        assert {row.host: row.left for row in (await it.contacts.nodes()).nodes}[HOST] == (told,)
+
+
 async def test_what_fails_while_it_is_taken_up_is_tried_again() -> None:
     """LEASE-8, NODE-3: a full disk, or a bug, while a node is compared leaves it not compared until it is."""
     async with head() as it:

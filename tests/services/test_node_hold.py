@@ -8,6 +8,7 @@ import pytest
 from hostler.domain.errors import BoxReserved, InvalidRequest
 from hostler.domain.fleet import frozen
 from hostler.domain.hold import HoldRecord
+from hostler.domain.hold_plan import RELEASED, TAKEN_OVER, Taken
 from hostler.domain.holding import Holding
 from hostler.domain.mode import Mode, Tool, ToolCommand
 from hostler.domain.step import HoldHost, RemoveHold
@@ -124,23 +125,81 @@ async def test_a_record_that_lapsed_while_the_daemon_was_down(it: Parts) -> None
     assert it.world.hold.read().held
 
 
-async def test_what_a_person_took_by_force_is_not_written_again(it: Parts) -> None:
-    """HOLD-9: a hold that somebody released or took over by force is left to them, and that is told once."""
-    await hold(it, seconds=None)
-    await held(it, seconds=None)
-    it.keeper.forced.add(LEASE)
+def taken(it: Parts, change: str) -> None:
+    """A person takes the lease's hold away by force."""
+    row = Taken(change=change, at=it.world.clock.now(), until=record(it).expires_at)
+    it.keeper.forced[LEASE] = row
     it.world.hold.remove()
+
+
+async def test_what_was_released_by_force_comes_back_with_a_renewal(it: Parts) -> None:
+    """HOLD-9, HOLD-11: it is left away and told once, until a renewal of the lease rewrites it."""
+    await hold(it, seconds=3600)
+    await held(it, seconds=3600)
+    taken(it, RELEASED)
     await it.world.ticks(1300)
     assert it.world.hold.record is None
     (lost,) = told(it, "hold_lost")
     assert lost == (
-        "The hold of crow is not that of lease lease_1 (ann): somebody released it by force."
-        " `hostler release lease_1` ends it."
+        "The hold of crow is not that of lease lease_1 (ann): somebody released it by force, and"
+        " `hostler renew lease_1` writes it again. `hostler release lease_1` ends it."
     )
-    it.world.hold.write("bench", seconds=9000)
-    await it.world.ticks(1300)
+    await held(it, seconds=3600)
+    assert left(it) == pytest.approx(4200)
+    assert len(told(it, "hold_written_again")) == 1
+
+
+async def test_what_was_released_of_an_endless_lease_comes_back_at_its_next_rewriting(it: Parts) -> None:
+    """HOLD-11: the record of an indefinite lease is rewritten every 10 min, also after a forced release."""
+    await hold(it, seconds=None)
+    await held(it, seconds=None)
+    taken(it, RELEASED)
+    await it.world.ticks(590)
+    assert it.world.hold.record is None
+    assert "it is written again within 10 min" in told(it, "hold_lost")[0]
+    await it.world.ticks(20)
+    assert record(it).lease == LEASE
+
+
+async def test_a_window_s_hold_that_was_released_by_force_stays_away(it: Parts) -> None:
+    """HOLD-9, WIN-2: a window is never renewed, so that nothing brings its hold back, nor while it closes."""
+    await window(it)
+    taken(it, RELEASED)
+    await it.world.ticks(700)
+    row = it.world.gate.guard.posts.held[f"hold {HOST}"]
+    await it.node.adopt({f"hold {HOST}": replace(row, until=None)})
+    await it.world.ticks(700)
+    assert it.world.hold.record is None
+    assert "by force. `hostler window close` ends it." in told(it, "hold_lost")[0]
+
+
+@pytest.mark.parametrize("change", [TAKEN_OVER, RELEASED])
+@pytest.mark.parametrize("ends", ["expired", "gone"])
+async def test_a_hold_in_the_lease_s_place_stands_while_it_is_live(it: Parts, change: str, ends: str) -> None:
+    """HOLD-9, HOLD-11: another's live hold is never overwritten; once it is over the lease's is back."""
+    await hold(it, seconds=7200)
+    await held(it, seconds=7200)
+    taken(it, change)
+    it.world.hold.write("bench", seconds=600 if ends == "expired" else 3600)
+    await it.world.ticks(590)
     assert record(it).owner == "bench"
-    assert "bench holds it until 2026" in told(it, "hold_lost")[-1]
+    (lost,) = told(it, "hold_lost")
+    assert "bench holds it until 2026" in lost
+    assert "it is written again after that. `hostler release lease_1` ends it." in lost
+    if ends == "gone":
+        it.world.hold.remove()
+    await it.world.ticks(20)
+    assert record(it).lease == LEASE
+    assert len(told(it, "hold_written_again")) == 1
+
+
+async def test_who_took_over_unseen_has_it_no_longer_than_their_hold(it: Parts) -> None:
+    """HOLD-11: a hold that was over before anybody saw it keeps the lease's own away no longer."""
+    await hold(it, seconds=7200)
+    await held(it, seconds=7200)
+    taken(it, TAKEN_OVER)
+    await it.world.ticks(2)
+    assert record(it).lease == LEASE
 
 
 @pytest.mark.parametrize("seconds", [None, 3600.0])

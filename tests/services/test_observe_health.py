@@ -110,6 +110,16 @@ async def test_state_that_cannot_be_read_is_told() -> None:
         )
 
 
+async def test_what_a_lease_that_is_over_left_here_is_told() -> None:
+    """NODE-5, LEASE-14: an engine that only a lease keeps suspended which has nothing here any more."""
+    async with world(engine("a")) as it:
+        await it.engines.suspensions.add(it.lane("a"), "ls_0")
+        (told,) = status(it).daemon().warnings
+        assert told.endswith("`hostler resume a` there lets it start")
+        it.gate.guard.adopt({"engine a": Holding(lease="ls_0", resource="box", holder="ann")})
+        assert status(it).daemon().warnings == ()
+
+
 async def test_where_the_whole_of_a_member_is() -> None:
     """ENG-11: a member says on which host its distributed engine is started, while that is known."""
     raven, parts = HostName("raven"), (EngineId("part"),)

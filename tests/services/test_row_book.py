@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from hostler.adapters.state_files import DirectoryStateFiles
+from hostler.domain.errors import StoreFull
 from hostler.domain.registry import Registry, Row
 from hostler.services.row_book import FILE, load
 from hostler.wire.sync import row_to
 from tests.fakes.clock import inline_threads
-from tests.fakes.paired import CountedFiles, trio
+from tests.fakes.paired import CountedFiles, PairedNode, trio
 
 GOOD = row_to(Row(id="good", url="http://10.99.0.1:1", host="crow", version=7, author="crow"))
 
@@ -72,3 +82,174 @@ def test_what_stands_in_a_lists_place_is_kept_too() -> None:
     """SYNC-1: a file whose rows are no list loses nothing: what stands there is kept aside."""
     kept = load("crow", CountedFiles(kept={FILE: {"rows": {"id": "x"}}}))
     assert kept.aside == ({"id": "x"},)
+
+
+# ---------------------------------------------------------------- writes that fail
+
+NEW = Row(id="new", url="http://10.99.0.1:2", host="crow")
+LATER = Row(id="later", url="http://10.99.0.1:3", host="crow")
+
+
+def same_on_disk(node: PairedNode) -> bool:
+    """Whether memory and file say the same, and something."""
+    return load(node.name, node.files).registry == node.registry and bool(node.registry.rows)
+
+
+class Odd(CountedFiles):
+    """Files whose next save raises `error`; `late`: after the content is there."""
+
+    error: Exception | None = None
+    late: bool = False
+
+    def save(self, name: str, value: object) -> None:
+        error, self.error = self.error, None
+        if error is None or self.late:
+            super().save(name, value)  # type: ignore[arg-type]  # an object, as the need has it
+        if error is not None:
+            raise error
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(
+    "error", [OSError(errno.EIO, "Input/output error"), ValueError("nan"), RecursionError("too deep")]
+)
+async def test_a_write_that_fails_leaves_memory_and_file_equal(error: Exception, *, late: bool) -> None:
+    """SYNC-5: whatever a write raises is one refusal; memory has what the file has; the next one works."""
+    inline_threads()
+    crow = trio()["crow"]
+    files = crow.files = Odd()
+    crow.restart()
+    await crow.says(NEW)
+    files.error, files.late = error, late
+    with pytest.raises(StoreFull, match=r"sync\.json was not written: "):
+        await crow.says(LATER)
+    assert same_on_disk(crow)
+    assert (("crow", "later") in crow.registry.rows) is late
+    await crow.says(LATER)
+    assert same_on_disk(crow)
+    assert ("crow", "later") in crow.registry.rows
+
+
+class Slow(CountedFiles):
+    """Files whose saves wait until they may go on, in a thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.go = threading.Event(), threading.Event()
+
+    def save(self, name: str, value: object) -> None:
+        self.begun.set()
+        assert self.go.wait(30)
+        super().save(name, value)  # type: ignore[arg-type]  # an object, as the need has it
+
+
+async def test_a_caller_that_leaves_during_the_write_leaves_no_half_change() -> None:
+    """SYNC-5: what is written while its caller goes is in force; the next write comes after."""
+    crow = trio()["crow"]
+    files = crow.files = Slow()
+    crow.restart()
+    leaving = asyncio.create_task(crow.says(NEW))
+    await asyncio.to_thread(files.begun.wait, 30)
+    leaving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
+    files.go.set()
+    await crow.says(LATER)
+    assert set(crow.registry.rows) == {("crow", "new"), ("crow", "later")}
+    assert same_on_disk(crow)
+
+
+async def test_a_refusal_of_the_disk_is_told_once() -> None:
+    """SYNC-4: looks that cannot be written down are made again and again, and that is told once."""
+    inline_threads()
+    crow = trio()["crow"]
+    await crow.says(NEW)
+    crow.files.full = True
+    running = asyncio.create_task(crow.reaching.run())
+    for _ in range(5):
+        await crow.clock.advance(15)
+    assert [type(it) for it in crow.bugs] == [StoreFull]
+    crow.files.full = False
+    await crow.clock.advance(15)
+    assert crow.registry.rows["crow", "new"].reach == {"crow": True}
+    crow.sockets.dead.add(NEW.url)
+    crow.files.full = True
+    await crow.clock.advance(30)
+    assert len(crow.bugs) == 2
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.mark.parametrize("odd", ['{"id": "odd", "version": 1e999}', "[" * 300 + "1e999" + "]" * 300])
+def test_what_no_file_can_hold_is_kept_as_a_text(tmp_path: Path, odd: str) -> None:
+    """SYNC-1: a row with a number beyond all bounds is kept aside as a text: no later write fails for it."""
+    files = DirectoryStateFiles(root=tmp_path)
+    (tmp_path / "sync.json").write_text(f'{{"clock": 9, "rows": [{json.dumps(GOOD)}, {odd}]}}')
+    kept = load("crow", files)
+    (text,) = kept.aside
+    assert json.loads(str(text)) == json.loads(odd)
+    files.save(FILE, {"clock": 9, "rows": [GOOD], "aside": list(kept.aside)})
+    assert load("crow", files).aside == (text,)
+
+
+# ---------------------------------------------------------------- what is odd of a file that can be read
+
+
+@pytest.mark.parametrize(
+    ("file", "note"),
+    [
+        ({"clock": -3, "rows": [GOOD]}, "sync.json: its clock is -3: it goes on from the highest version"),
+        ({"rows": [GOOD]}, "sync.json: it has no clock"),
+        (
+            {"clock": 3, "rows": [GOOD]},
+            "the row good of crow in sync.json: its version 7 is beyond the clock 3, which goes on from",
+        ),
+        ({"clock": 9, "rows": [GOOD], "format": 2}, "sync.json: a newer version wrote format: kept"),
+        (
+            {"clock": 9, "rows": [{**GOOD, "weight": 3}]},
+            "the row good of crow in sync.json: a newer version wrote weight: kept as it was found",
+        ),
+    ],
+)
+async def test_what_is_odd_of_the_file_is_told_once(file: dict[str, object], note: str) -> None:
+    """SYNC-1, SYNC-5: clocks that do not fit and keys of a newer version are told, with file and row."""
+    inline_threads()
+    crow = trio()["crow"]
+    crow.files.kept[FILE] = file
+    crow.restart()
+    assert set(crow.registry.rows) == {("crow", "good")}
+    assert crow.registry.clock >= 7
+    (told,) = (await crow.sync.now()).notes
+    assert told.startswith(note)
+    running = asyncio.create_task(crow.sync.run())
+    for _ in range(3):
+        await crow.clock.advance(5)
+    assert [it.message for it in crow.events.of("rows_odd")] == [told]
+    assert crow.warned[0] == (told,)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_file_as_it_should_be_is_not_odd() -> None:
+    """SYNC-1: nothing is said of a file that this version wrote, or where there is none yet."""
+    inline_threads()
+    crow = trio()["crow"]
+    assert (await crow.sync.now()).notes == ()
+    await crow.says(NEW)
+    crow.restart()
+    assert (await crow.sync.now()).notes == ()
+
+
+async def test_what_a_newer_version_wrote_is_written_back() -> None:
+    """SYNC-1: its keys of the file stay; those of a row stay until this node says that row anew."""
+    inline_threads()
+    crow = trio()["crow"]
+    other = {**GOOD, "id": "other", "url": "http://10.99.0.1:8", "weight": 4}
+    crow.files.kept[FILE] = {"clock": 9, "rows": [{**GOOD, "weight": 3}, other], "format": {"n": 2}}
+    crow.restart()
+    await crow.says(Row(id="good", url="http://10.99.0.1:9", host="crow"))
+    written = crow.files.kept[FILE]
+    rows = written["rows"]
+    assert isinstance(rows, list)
+    assert (written["format"], rows[1]) == ({"n": 2}, other)
+    assert "weight" not in rows[0]

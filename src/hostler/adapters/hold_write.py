@@ -13,7 +13,7 @@ import json
 import os
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +28,7 @@ from hostler.domain.hold_plan import (
     LeaseHold,
     Release,
     Removal,
+    Taken,
     Wanted,
     Write,
     encode,
@@ -37,6 +38,7 @@ from hostler.domain.hold_plan import (
     plan_release,
     plan_write,
 )
+from hostler.domain.hold_record import parse_instant
 from hostler.domain.values import rfc3339
 
 CHANGES_NAME: Final = "box.ndjson"
@@ -122,9 +124,10 @@ class HoldWriter:
         with self._told(), self._locked():
             self._put_for(wanted)
 
-    def write_again_for_lease(self, wanted: LeaseHold) -> bool:
+    def write_again_for_lease(self, wanted: LeaseHold, away: Callable[[Taken], bool]) -> bool:
         with self._told(), self._locked():
-            if self._given_up(wanted.lease):
+            taken = self._taken(wanted.lease)
+            if taken is not None and away(taken):
                 return False
             self._put_for(wanted)
             return True
@@ -139,20 +142,21 @@ class HoldWriter:
                 continue
             return
 
-    def _given_up(self, lease: str) -> bool:
-        """Whether a person took that lease's hold away by force."""
+    def _taken(self, lease: str) -> Taken | None:
+        """The last time that a person took that lease's hold away by force; None: nobody did."""
         try:
             handle = os.open(self._path.with_name(CHANGES_NAME), READING)
         except FileNotFoundError:
-            return False
+            return None
         try:
             found = os.fstat(handle)
             if not stat.S_ISREG(found.st_mode):
-                return False
+                return None
             end = os.pread(handle, CHANGES_READ, max(0, found.st_size - CHANGES_READ))
         finally:
             os.close(handle)
-        return any(_took(line, lease) for line in end.splitlines())
+        told = (_taken_by(line, lease) for line in reversed(end.splitlines()))
+        return next((it for it in told if it is not None), None)
 
     def extend_for_lease(self, lease: str, expires_at: datetime) -> bool:
         with self._told(), self._locked():
@@ -284,14 +288,20 @@ def _line(change: ForcedChange, now: datetime) -> bytes:
     return json.dumps(row).encode("ascii") + b"\n"
 
 
-def _took(line: bytes, lease: str) -> bool:
-    """Whether that line of box.ndjson tells of this lease's record."""
+def _taken_by(line: bytes, lease: str) -> Taken | None:
+    """What that line of box.ndjson tells of this lease's record; None: nothing."""
     try:
         found: object = json.loads(line)
     except (ValueError, RecursionError):
-        return False
+        return None
     record = found.get("record") if isinstance(found, dict) else None
-    return isinstance(record, dict) and record.get("lease") == lease
+    if not isinstance(found, dict) or not isinstance(record, dict) or record.get("lease") != lease:
+        return None
+    return Taken(
+        change=str(found.get("change")),
+        at=parse_instant(found.get("at")),
+        until=parse_instant(record.get("expires_at")),
+    )
 
 
 def refusal_of(error: OSError, path: str) -> Refusal:

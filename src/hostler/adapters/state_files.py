@@ -8,6 +8,7 @@ never overwritten by the reader.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import secrets
@@ -37,8 +38,12 @@ class DirectoryStateFiles:
         path = self._place(name, ".json")
         make_private(path.parent, self.root)
         text = json.dumps(value, allow_nan=False, ensure_ascii=False, indent=1)
+        data = f"{text}\n".encode("utf-8", "backslashreplace")
+        if len(data) > MAX_BYTES:
+            # The reader would not take it: what is there stays, rather than to be lost with the next start.
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
         keep_unreadable(path)
-        write_whole(path, f"{text}\n".encode("utf-8", "backslashreplace"))
+        write_whole(path, data)
 
     def set_aside(self, name: str) -> None:
         _set_aside(self._place(name, ".json"))
@@ -123,9 +128,12 @@ def write_whole(path: Path, data: bytes, *, replace: bool = True) -> None:
     """Put `data` at `path` as one step, durably: a temporary file beside it, fsync, rename, fsync.
 
     `replace` False leaves an existing file as it is and raises FileExistsError. Raises OSError; the old
-    content stays then and no temporary file is left.
+    content stays then and no temporary file is left. Only where the disk fails to take the name at the very
+    end the new content is there, and may be gone after a crash.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    # Opened first: what fails for want of a handle has changed nothing yet.
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         _write_synced(temporary, data)
         if replace:
@@ -133,10 +141,12 @@ def write_whole(path: Path, data: bytes, *, replace: bool = True) -> None:
         else:
             os.link(temporary, path)
             temporary.unlink()
+        os.fsync(directory)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    sync_directory(path.parent)
+    finally:
+        os.close(directory)
 
 
 def _write_synced(path: Path, data: bytes) -> None:

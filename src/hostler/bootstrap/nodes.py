@@ -23,6 +23,7 @@ from hostler.services.distributed import Distributed
 from hostler.services.engines import Engines
 from hostler.services.following import Following
 from hostler.services.holds import Holds
+from hostler.services.lost_holds import LostHolds
 from hostler.services.neighbours import Neighbours
 from hostler.services.node import LocalNode
 from hostler.services.node_door import NodeDoor
@@ -192,6 +193,7 @@ def _head(ground: Ground, world: World, node: LocalNode, contacts: Contacts) -> 
             note_process=_noting(str(here), node, contacts),
             warn=_telling(world.vitals),
             here=frozenset({str(here)}),
+            wrong=LostHolds(said=contacts.said).wrong,
         )
     )
 

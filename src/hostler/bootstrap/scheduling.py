@@ -9,7 +9,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from hostler.domain.job import Job
-from hostler.domain.lease import LeaseId, State, UndoBegun
+from hostler.domain.lease import Lease, LeaseId, State, UndoBegun
 from hostler.domain.moment import Moment
 from hostler.domain.values import escape_controls
 from hostler.services.beats import Beats
@@ -54,7 +54,10 @@ class Scheduling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Means:
-    """What a schedule is built on. `nodes` by host, `here` those of this daemon; `bug` logs an exception."""
+    """What a schedule is built on. `nodes` by host, `here` those of this daemon; `bug` logs an exception.
+
+    `wrong` tells what of an active lease is not as it should be now.
+    """
 
     config: Present
     store: ScheduleStore
@@ -67,6 +70,7 @@ class Means:
     note_process: Callable[[str | None, str, int, int], Awaitable[None]]
     warn: Callable[[tuple[str, ...]], None]
     here: frozenset[str] = frozenset()
+    wrong: Callable[[Lease], tuple[str, ...]] = lambda _: ()
 
 
 def scheduling(means: Means) -> Scheduling:
@@ -119,7 +123,7 @@ def scheduling(means: Means) -> Scheduling:
         ),
         jobs=jobs,
         keeper=keeper,
-        snapshot=Snapshot(config=config, store=store, clock=clock),
+        snapshot=Snapshot(config=config, store=store, clock=clock, wrong=means.wrong),
         waiters=waiters,
         care=lambda kept: StoreCare(
             store=kept, back=keeper.back, holders=holders, fences=fences, clock=clock
@@ -172,6 +176,7 @@ def _schedule(
         waiters=waiters,
         clock=means.clock,
         note_process=means.note_process,
+        wrong=means.wrong,
     )
 
 

@@ -233,7 +233,10 @@ def _leased(ask: Ask, facts: Facts) -> Refusal | None:
     kept = _kept_by(ask, facts)
     if kept is None:
         return None
-    return Leased(thing=name, why=f"the lease {kept} keeps it suspended", lease=kept)
+    why = f"the lease {kept} keeps it suspended"
+    if facts.leased is None:
+        why += f" and has nothing here any more, `hostler resume {name}` ends that"
+    return Leased(thing=name, why=why, lease=kept)
 
 
 def _fence(ask: Ask, facts: Facts) -> Refusal | None:

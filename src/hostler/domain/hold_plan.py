@@ -24,6 +24,13 @@ BY_CLI = "cli"
 BY_LEASE = "lease"
 LEASE_OWNER = "lease:"
 """Begins the owner of a record that a lease wrote (HOLD-11)."""
+TAKEN_OVER = "taken over"
+RELEASED = "released"
+"""What a forced change of a hold was, in box.ndjson."""
+REWRITTEN = timedelta(minutes=10)
+"""How often the record of a lease without an end is written again (HOLD-11)."""
+NEAR = timedelta(seconds=1)
+"""Two ends that are no further apart are the same one: machines exchange durations (LEASE-21)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +135,7 @@ def plan_write(shown: HoldView, wanted: Wanted, *, now: datetime, boot_id: str |
         record=MappingProxyType(record),
         replaces=shown.state is not HoldState.FREE,
         set_aside=shown.defect is not None,
-        forced=_forced("taken over", shown, wanted.owner) if shown.held and not extends else None,
+        forced=_forced(TAKEN_OVER, shown, wanted.owner) if shown.held and not extends else None,
     )
 
 
@@ -148,7 +155,7 @@ def plan_release(shown: HoldView, *, owner: str | None, force: bool, by: str, no
         return Release(removal=Removal.REMOVE)
     if not force:
         raise taken(shown, _way_out(shown), now)
-    return Release(removal=Removal.REMOVE, forced=_forced("released", shown, by))
+    return Release(removal=Removal.REMOVE, forced=_forced(RELEASED, shown, by))
 
 
 def change(before: HoldView, after: HoldView) -> str:
@@ -252,6 +259,32 @@ def plan_lease_hold(shown: HoldView, wanted: LeaseHold, *, now: datetime, boot_i
         replaces=shown.state is not HoldState.FREE,
         set_aside=shown.defect is not None,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """The last time that a person took a lease's hold away by force, as box.ndjson tells it (HOLD-9).
+
+    `change` is `TAKEN_OVER` or `RELEASED`, `until` the end that the record had. None: the line does not tell.
+    """
+
+    change: str
+    at: datetime | None
+    until: datetime | None
+
+
+def stays_away(taken: Taken, expires_at: datetime, *, endless: bool, now: datetime) -> bool:
+    """Whether the hold that a person took from a lease is still left to them, with nobody's in its place.
+
+    Who takes over has it for the time of their own hold. What was released by force comes back with the
+    lease's next renewal, which gives it a later end `expires_at`; of a lease without an end (`endless`) with
+    the next time that it is to be rewritten (HOLD-11). A window is not renewed: its hold stays away.
+    """
+    if taken.change == TAKEN_OVER:
+        return False
+    if endless:
+        return taken.at is not None and now - taken.at < REWRITTEN
+    return taken.until is None or expires_at - taken.until <= NEAR
 
 
 def plan_lease_extension(shown: HoldView, lease: str, expires_at: datetime) -> Write | None:

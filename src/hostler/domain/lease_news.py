@@ -165,6 +165,10 @@ def _notice(after: Lease, event: LeaseEvent, now: Moment) -> tuple[Priority | No
             return None, None
 
 
+OF_JOB: Final = "job "
+"""Begins the actor of a renewal that a beat of a job was (LEASE-20)."""
+
+
 def _message(lease: Lease, event: LeaseEvent, now: Moment) -> str:  # noqa: PLR0911 - as above
     who, what = _who(lease), lease.resource
     match event:
@@ -176,6 +180,8 @@ def _message(lease: Lease, event: LeaseEvent, now: Moment) -> str:  # noqa: PLR0
             return f"The lease of {who} on {what} expires in {_time_left(lease, now)}."
         case Renewed() if lease.state is not State.ACTIVE:
             return f"The place of {who} for {what} is kept for {_time_left(lease, now)}."
+        case Renewed(actor=actor) if actor.startswith(OF_JOB):
+            return f"{who} has {what} for {_time_left(lease, now)} by a sign of life of {actor}."
         case Activated() | Renewed():
             return f"{who} has {what} for {_time_left(lease, now)}."
         case ClosingBegun() | Struck():

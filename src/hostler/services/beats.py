@@ -1,7 +1,8 @@
 """What a beat of a job gives the lease that it runs under (LEASE-20).
 
 Decides whose beats count: those of the holder's own open job. The time is a renewal's by the resource's
-default, never past the hard end.
+default, never past the hard end; also of a lease that was asked for with a shorter time of its own, which
+`LeaseView.beat_s` tells.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from hostler.domain.fence import counted
 from hostler.domain.job import Job
 from hostler.domain.lease import LeaseId, State
 from hostler.domain.lease_due import renewal
+from hostler.domain.lease_news import OF_JOB
 from hostler.domain.moment import Moment, left
 from hostler.services.lease_changes import change
 from hostler.services.present import Present
@@ -41,4 +43,4 @@ class Beats:
         event = renewal(lease, resource, resource.ttl_s, counts, next_booking(lease, tx.waiting(), now))
         if event.expires is None or left(event.expires, lease.expires) < WORTH * resource.ttl_s:
             return
-        change(tx, lease, replace(event, actor=f"job {job.id}"), now)
+        change(tx, lease, replace(event, actor=f"{OF_JOB}{job.id}"), now)

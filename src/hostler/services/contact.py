@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, Protocol, TypeVar
 
 from hostler.domain.errors import NodeOutdated, NodeUnreachable, Refusal
@@ -22,6 +22,7 @@ from hostler.domain.step import Found, Operation
 from hostler.domain.values import HostName, Priority, rfc3339
 from hostler.domain.window import HostReport
 from hostler.services.lanes import heard
+from hostler.services.lost_holds import Said
 from hostler.services.needs import Clock, Events
 from hostler.services.present import Present
 from hostler.services.schedule_needs import Node, NodeMemory
@@ -271,6 +272,16 @@ class Contacts:
         found = self.known.get(host)
         return found.why if found is not None and found.told and not found.up else None
 
+    def said(self, host: str) -> Said | None:
+        """What a node said last of its host; None where it does not answer now. This one says it at once."""
+        if host == self.config.fleet.here:
+            return Said(answer=self.own(), at=self.clock.now())
+        found = self.known.get(host)
+        at = None if found is None or found.answer is None or not found.up else parse_instant(found.answer.at)
+        if found is None or found.answer is None or at is None or found.skew_s is None:
+            return None
+        return Said(answer=found.answer, at=at - timedelta(seconds=found.skew_s))
+
     def warnings(self) -> tuple[str, ...]:
         """What a person should know (F18)."""
         told = []
@@ -280,6 +291,8 @@ class Contacts:
                 told.append(f"the node of {host} does not answer since {since}: {contact.why}")
             elif self._skew(contact):
                 told.append(f"the node of {host} answers{self._skew(contact)}")
+            if contact.up and contact.answer is not None:
+                told += contact.answer.left
         return tuple(told)
 
     def _view(self, host: HostName) -> NodeView:
@@ -340,4 +353,5 @@ def view(  # noqa: PLR0913 - one row of people's facts, each named
         hold=None if answer is None else answer.hold,
         hold_until=None if answer is None else answer.hold_until,
         leases=() if answer is None else answer.leases,
+        left=() if answer is None else answer.left,
     )

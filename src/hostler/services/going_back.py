@@ -16,8 +16,19 @@ from hostler.domain.fleet import frozen
 from hostler.domain.journal import Entry, whole
 from hostler.domain.lease import Abandoned, Interrupted, Lease, LeaseId, State, UndoBegun
 from hostler.domain.lease_machine import opened
-from hostler.domain.step import ArmDeadman, VerifyRestore
-from hostler.domain.values import Priority
+from hostler.domain.plan import text
+from hostler.domain.step import (
+    ArmDeadman,
+    DrainEngine,
+    FoundRoute,
+    HoldHost,
+    PointRoute,
+    StartEngine,
+    StopEngine,
+    SuspendEngine,
+    VerifyRestore,
+)
+from hostler.domain.values import Priority, shorten
 from hostler.services.lease_changes import change, known, recorded
 from hostler.services.needs import Clock, Ids
 from hostler.services.schedule_needs import Node, NodeMemory, Remembered, ScheduleStore, Tx
@@ -105,11 +116,40 @@ class GoingBack:
                     priority=Priority.URGENT,
                 )
             )
+        remembered = merged(memories)
+        for it in remembered:
+            self._tell_left(tx, it)
         return [
             self._imported(tx, it) if self._lost(tx, it) else self._added(tx, it)
-            for it in merged(memories)
+            for it in remembered
             if self._lost(tx, it) or self._lacks(tx, it)
         ]
+
+    def _tell_left(self, tx: Tx, it: Remembered) -> None:
+        """A lease that is over here, and not there: told, and left as the node has it (LEASE-14, NODE-5).
+
+        The store does not say what was to run there since: nothing is started or put back by itself.
+        """
+        lease = tx.lease(LeaseId(it.lease))
+        if lease is None or not lease.state.ended:
+            return
+        for host in dict.fromkeys(entry.step.host for entry in it.entries if entry.state.owed):
+            entries = [entry for entry in it.entries if entry.step.host == host and entry.state.owed]
+            did = ", ".join(text(entry.step) for entry in entries)
+            ways = "; ".join(dict.fromkeys(way for entry in entries if (way := by_hand(entry))))
+            back = f"; to put it back there: {ways}" if ways else ""
+            tx.record(
+                Event(
+                    type="lease_left_there",
+                    at=self.clock.now(),
+                    subject=frozen({"lease": lease.id, "host": host}),
+                    message=f"{host} has what lease {lease.id} of {shorten(lease.holder)} did there, which is"
+                    f" {lease.state} here: {did}. It stays as it is{back}.",
+                    facts=frozen({"steps": [text(entry.step) for entry in entries]}),
+                    priority=Priority.HIGH,
+                    once=f"lease_left_there {lease.id} {host}",
+                )
+            )
 
     def _lacks(self, tx: Tx, it: Remembered) -> bool:
         """Whether it was imported from another node, and this one did more for it."""
@@ -183,6 +223,23 @@ class GoingBack:
 def is_remembered(lease: Lease) -> bool:
     """Whether it is here as its nodes remember it, and nobody has released it since (LEASE-8)."""
     return lease.state is State.STUCK and lease.failing is None and lease.cause == WHY
+
+
+def by_hand(entry: Entry) -> str:
+    """The command that puts back by hand what a step did; empty where no command does."""
+    match entry.step, entry.found:
+        case HoldHost(), _:
+            return "`hostler box release --force`"
+        case ((SuspendEngine(engine=name) | DrainEngine(engine=name)), _):
+            return f"`hostler resume {name}`"
+        case StopEngine(engine=name), _:
+            return f"`hostler start {name}`"
+        case StartEngine(engine=name), _:
+            return f"`hostler stop {name}`"
+        case PointRoute(route=name), FoundRoute(profile=profile):
+            return f"`hostler routes set {name} {profile or 'PROFILE'}`"
+        case _:
+            return ""
 
 
 def later(new: Callable[[str], str], highest: str) -> str:

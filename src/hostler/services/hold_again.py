@@ -1,7 +1,8 @@
 """The hold record of a lease that is gone from this host: written again, or told (HOLD-9, HOLD-11, WIN-5).
 
-Decides that a file which was simply removed is written again, with the same owner and end. What a person
-took away by force is left to them and told, as is anybody else's hold that is there meanwhile; the lease
+Decides that a file which was simply removed is written again, with the same owner and end. Anybody else's
+hold that is there meanwhile is left and told; once that is over the lease's own is written again. One that a
+person released by force stays away until the lease is renewed, which `domain.hold_plan` decides. The lease
 keeps what it controls all the same (LEASE-15).
 """
 
@@ -15,7 +16,7 @@ from hostler.domain.errors import Refusal
 from hostler.domain.events import Event
 from hostler.domain.fleet import frozen
 from hostler.domain.hold import parse_instant
-from hostler.domain.hold_plan import LeaseHold
+from hostler.domain.hold_plan import LeaseHold, Taken, stays_away
 from hostler.domain.holding import Holding
 from hostler.domain.values import Priority, rfc3339, shorten
 from hostler.services.deadman_needs import Deadmen
@@ -60,8 +61,10 @@ class HoldAgain:
         if wanted.expires_at <= self.hold.clock.now():
             return
         if view.held:
+            self.hold.others.add(holding.lease)
             until = "an unknown time" if view.until is None else rfc3339(view.until)
-            self._lost(holding, f"{shorten(view.owner)} holds it until {until}", view.identity)
+            why = f"{shorten(view.owner)} holds it until {until}, and it is written again after that"
+            self._lost(holding, why, view.identity)
         else:
             await self._write(holding, wanted)
 
@@ -80,15 +83,24 @@ class HoldAgain:
         )
 
     async def _write(self, holding: Holding, wanted: LeaseHold) -> None:
+        taken: list[Taken] = []
+        endless, now = holding.until is None and not holding.mode, self.hold.clock.now()
+        followed = holding.lease in self.hold.others
+
+        def away(it: Taken) -> bool:
+            taken.append(it)
+            return not followed and stays_away(it, wanted.expires_at, endless=endless, now=now)
+
         try:
-            if not await asyncio.to_thread(self.hold.writer.write_again_for_lease, wanted):
-                self._lost(holding, "somebody released it by force", "force")
+            if not await asyncio.to_thread(self.hold.writer.write_again_for_lease, wanted, away):
+                self._lost(holding, _released(holding), f"force {taken[0].at}")
                 return
         except Refusal as refusal:
             self._lost(
                 holding, f"it was gone and could not be written again: {refusal}", type(refusal).__name__
             )
             return
+        self.hold.others.discard(holding.lease)
         text = f"The hold of {self.hold.holds.host} was gone; {_whose(holding)} has it again."
         at = rfc3339(self.hold.clock.now())
         self._tell("hold_written_again", holding, text, f"{holding.lease} {at}")
@@ -111,6 +123,15 @@ class HoldAgain:
                 once=f"{kind} {once} {host}",
             )
         )
+
+
+def _released(holding: Holding) -> str:
+    """That a person released it by force, and what brings it back (HOLD-11)."""
+    if holding.mode:
+        return "somebody released it by force"
+    if holding.until is None:
+        return "somebody released it by force, and it is written again within 10 min"
+    return f"somebody released it by force, and `hostler renew {holding.lease}` writes it again"
 
 
 def _whose(holding: Holding) -> str:

@@ -262,7 +262,7 @@ def coupled(lanes: Mapping[EngineId, Lane]) -> Mapping[EngineId, Lane]:
     return lanes
 
 
-def heard(task: asyncio.Task[None]) -> None:
+def heard(task: asyncio.Task[None] | asyncio.Task[bool]) -> None:
     """Fetch the result, so that a task nobody waits for any more leaves no warning."""
     if not task.cancelled():
         task.exception()

@@ -14,6 +14,7 @@ from hostler.domain.errors import NotFound
 from hostler.domain.step import Operation
 from hostler.domain.values import NAME, rfc3339, shorten
 from hostler.services.definitions import Definitions
+from hostler.services.left_behind import left_behind
 from hostler.services.needs import Clock
 from hostler.services.node import LocalNode
 from hostler.services.own_restore import OwnRestore
@@ -54,6 +55,7 @@ class NodeDoor:
             hold_until=None if view.until is None or not view.held else rfc3339(view.until),
             leases=self.own.views(),
             heard_s=heard_s,
+            left=left_behind(self.node.engines.engines.gate, self.node.hold.holds),
         )
 
     async def operate(self, call: wire.OperationCall) -> wire.OperationAnswer:

@@ -16,7 +16,7 @@ from hostler.domain.errors import BoxReserved, HoldPathUnusable, HoldTaken, Inva
 from hostler.domain.events import Event
 from hostler.domain.fleet import frozen
 from hostler.domain.hold import HoldState, HoldView, parse_instant
-from hostler.domain.hold_plan import LeaseHold
+from hostler.domain.hold_plan import NEAR, REWRITTEN, LeaseHold
 from hostler.domain.holding import Holding
 from hostler.domain.step import FoundHold, HoldHost, Operation
 from hostler.domain.values import Priority
@@ -27,9 +27,6 @@ from hostler.services.node_needs import HoldKeeper
 AFTER: Final = timedelta(minutes=10)
 """How long a record outlives its lease: a renewal that is late leaves no gap."""
 ENDLESS: Final = timedelta(hours=1)
-EVERY: Final = timedelta(minutes=10)
-"""How often the record of a lease without an end is written again."""
-NEAR: Final = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +37,8 @@ class NodeHold:
     writer: HoldKeeper
     clock: Clock
     events: Events
+    others: set[str] = field(default_factory=set)
+    """Leases in whose hold's place somebody else's was seen (HOLD-11)."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def observe(self) -> FoundHold:
@@ -108,7 +107,7 @@ class NodeHold:
             return
         wanted = self.end(holding.until)
         if holding.until is None:
-            due = record.expires_at - now <= ENDLESS - EVERY
+            due = record.expires_at - now <= ENDLESS - REWRITTEN
         else:
             due = abs(record.expires_at - wanted) > NEAR and wanted > now
         if not due:

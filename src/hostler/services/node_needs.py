@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
 from hostler.domain.engine import Launch
 from hostler.domain.fleet import Secret
-from hostler.domain.hold_plan import LeaseHold
+from hostler.domain.hold_plan import LeaseHold, Taken
 
 
 class Records(Protocol):
@@ -54,8 +54,11 @@ class HoldKeeper(Protocol):
         """Give the lease's own live record another end; False when it is not there. Refuses as above."""
         ...
 
-    def write_again_for_lease(self, wanted: LeaseHold) -> bool:
-        """As `write_for_lease`; False, and nothing is done, where a person took it away by force (HOLD-9)."""
+    def write_again_for_lease(self, wanted: LeaseHold, away: Callable[[Taken], bool]) -> bool:
+        """As `write_for_lease`; False, and nothing is done, where a person took it away and it is `away`.
+
+        `away` is asked under the writers' lock, of the last time that somebody did so by force (HOLD-9).
+        """
         ...
 
     def remove_for_lease(self, lease: str) -> bool:

@@ -32,12 +32,16 @@ class Reaching:
 
     async def run(self) -> None:
         """Look at every row that counts, every 15 s until cancelled."""
+        failed = ""
         while True:
             try:
                 await self.look()
+                failed = ""
             except Refusal as refusal:
-                # The disk is full: what was seen is seen again at the next look.
-                self.bug(refusal)
+                # The disk is full: what was seen is seen again at the next look, and that is told once.
+                if str(refusal) != failed:
+                    self.bug(refusal)
+                failed = str(refusal)
             await self.clock.sleep(EVERY_S)
 
     async def look(self) -> None:

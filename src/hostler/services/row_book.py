@@ -1,27 +1,30 @@
 """The rows that this node keeps, and its Lamport clock: `sync.json` (SYNC-1, SYNC-5).
 
 Decides that a change is durable before anybody is told of it, and that what is no change writes nothing. A
-row of the file that is not as it should be is kept aside and named, never dropped. What a row means is
-`domain.registry`'s decision.
+row of the file that is not as it should be is kept aside and named, never dropped; what a newer version wrote
+is written back as it was found. What a row means is `domain.registry`'s decision.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import json
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from hostler.domain.addresses import place_of
 from hostler.domain.errors import StoreFull
-from hostler.domain.registry import JUMP, Registry, Row, homes_of
-from hostler.domain.values import whole
+from hostler.domain.registry import JUMP, Key, Registry, Row, homes_of
+from hostler.domain.values import shorten, whole
+from hostler.services.lanes import heard
 from hostler.services.needs import StateFiles
 from hostler.services.present import Present
 from hostler.services.sync_needs import Interfaces
 from hostler.wire.sync import MAX_VERSION, row_to, sound_from
 
 FILE: Final = "sync"
+Extra = Mapping[str, object]
 ASIDE: Final = "it is kept as sync.json.unreadable-… once another is written"
 
 
@@ -29,13 +32,25 @@ ASIDE: Final = "it is kept as sync.json.unreadable-… once another is written"
 class Kept:
     """What is kept. `aside` are rows of the file as they were found, with `notes`.
 
+    `more` are keys of the file that this version does not know, `extras` those of a row (key and version).
     `trouble` is of a file that could not be read at all: told as long as this daemon runs.
     """
 
     registry: Registry
     aside: tuple[object, ...] = ()
+    more: Mapping[str, object] = field(default_factory=dict)
+    extras: Mapping[tuple[Key, int], Mapping[str, object]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """A write that failed. `there`: the file has its content all the same, and memory must have it too."""
+
+    refusal: StoreFull
+    cause: Exception
+    there: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,21 +78,43 @@ class RowBook:
         return self.registry.resolved(self.config.fleet.peers, self.homes())
 
     async def change(self, how: Callable[[Registry], Registry]) -> bool:
-        """Make of the rows what `how` says: on disk, then in force. Whether that was any change.
+        """Make of the rows what `how` says: on disk, then in force, also when the caller leaves meanwhile.
 
-        Refuses `store_full`, and what `how` refuses; nothing is changed then.
+        Whether that was any change. Refuses `store_full`, and what `how` refuses; nothing is changed then.
         """
+        task = asyncio.create_task(self._change(how))
+        task.add_done_callback(heard)
+        return await asyncio.shield(task)
+
+    async def _change(self, how: Callable[[Registry], Registry]) -> bool:
         async with self.lock:
             after = how(self.kept.registry)
             if after == self.kept.registry:
                 return False
-            try:
-                await asyncio.to_thread(self.files.save, FILE, self._file(after))
-            except OSError as error:
-                raise StoreFull(file=f"{FILE}.json", why=error.strerror or str(error)) from error
-            self.kept.registry = after
-            await self.share(self.resolved())
+            failed = await asyncio.to_thread(self._save, self._file(after))
+            if failed is None or failed.there:
+                self.kept.registry = after
+                await self.share(self.resolved())
+            if failed is not None:
+                raise failed.refusal from failed.cause
             return True
+
+    def _save(self, value: Mapping[str, object]) -> Failed | None:
+        """Write the file; None once it is durable. What failed at the very end may be in it."""
+        try:
+            self.files.save(FILE, value)
+        except (OSError, ValueError, RecursionError) as error:
+            why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            return Failed(
+                refusal=StoreFull(file=f"{FILE}.json", why=why), cause=error, there=self._there(value)
+            )
+        return None
+
+    def _there(self, value: Mapping[str, object]) -> bool:
+        try:
+            return self.files.load(FILE) == value
+        except ValueError:
+            return False
 
     async def look_again(self) -> None:
         """The rows are the same, and whom the config pairs with, or this node's addresses, may not be."""
@@ -85,9 +122,13 @@ class RowBook:
             await self.share(self.resolved())
 
     def _file(self, registry: Registry) -> Mapping[str, object]:
+        extras = self.kept.extras
         return {
+            **self.kept.more,
             "clock": registry.clock,
-            "rows": [row_to(row) for row in registry.rows.values()],
+            "rows": [
+                {**extras.get((row.key, row.version), {}), **row_to(row)} for row in registry.rows.values()
+            ],
             "aside": list(self.kept.aside),
         }
 
@@ -107,22 +148,47 @@ def load(node: str, files: StateFiles) -> Kept:
     except ValueError as error:
         trouble = f"{error}; {ASIDE}, and its rows are not known until they are told again"
         return Kept(registry=Registry(node=node), trouble=trouble)
-    known = whole(found.get("clock"), 0, MAX_VERSION) or 0
-    good, aside, notes = _sorted_out([*_list(found.get("rows")), *_list(found.get("aside"))], known)
-    highest = max((row.version for row in good), default=0)
+    known = whole(found.get("clock"), 0, MAX_VERSION)
+    good, aside, notes = _sorted_out([*_list(found.get("rows")), *_list(found.get("aside"))], known or 0)
+    rows = {row.key: row for row, _ in good}
+    more = {key: writable(it) for key, it in found.items() if key not in ("clock", "rows", "aside")}
     return Kept(
-        registry=Registry(node=node, rows={row.key: row for row in good}, clock=max(known, highest)),
+        registry=Registry(
+            node=node, rows=rows, clock=max(known or 0, max((it.version for it in rows.values()), default=0))
+        ),
         aside=tuple(aside),
-        notes=tuple(notes),
+        more=more,
+        extras={(row.key, row.version): extra for row, extra in good if extra},
+        notes=(*notes, *_odd(found, known, more, good)),
     )
 
 
-def _sorted_out(raws: Iterable[object], clock: int) -> tuple[list[Row], list[object], list[str]]:
+def _odd(
+    found: Mapping[str, object], clock: int | None, more: Iterable[str], good: Iterable[tuple[Row, Extra]]
+) -> Iterator[str]:
+    """What of a file that can be read is odd all the same, a sentence each: nothing of it is dropped."""
+    if clock is None and found:
+        what = f"its clock is {shorten(repr(found['clock']), 60)}" if "clock" in found else "it has no clock"
+        yield f"{FILE}.json: {what}: it goes on from the highest version of its rows"
+    if keys := ", ".join(sorted(map(shorten, more))):
+        yield f"{FILE}.json: a newer version wrote {keys}: kept as it was found"
+    for row, extra in good:
+        name = f"the row {shorten(row.id)} of {shorten(row.author)} in {FILE}.json"
+        if clock is not None and row.version > clock:
+            yield f"{name}: its version {row.version} is beyond the clock {clock}, which goes on from there"
+        if keys := ", ".join(sorted(map(shorten, extra))):
+            yield f"{name}: a newer version wrote {keys}: kept as it was found until the row is said anew"
+
+
+def _sorted_out(
+    raws: Iterable[object], clock: int
+) -> tuple[list[tuple[Row, Extra]], list[object], list[str]]:
     """The rows that are as they should be, the others as they are, and a sentence of each of these.
 
-    `clock` is what was kept of it: no version is far beyond it (SYNC-5).
+    Each row comes with what this version does not know of it. `clock` is what was kept: no version is far
+    beyond it (SYNC-5).
     """
-    good, aside, notes = list[Row](), list[object](), list[str]()
+    good, aside, notes = list[tuple[Row, Extra]](), list[object](), list[str]()
     for raw in raws:
         try:
             row = sound_from(raw)
@@ -131,11 +197,27 @@ def _sorted_out(raws: Iterable[object], clock: int) -> tuple[list[Row], list[obj
             if row.url and place_of(row.url) is None:
                 raise ValueError(f"{row.id}: its URL cannot be understood")
         except ValueError as error:
-            aside.append(raw)
+            aside.append(writable(raw))
             notes.append(f"a row of {FILE}.json is kept aside: {error}")
         else:
-            good.append(row)
+            good.append((row, _extra(raw, row)))
     return good, aside, notes
+
+
+def _extra(raw: object, row: Row) -> Extra:
+    """What a row has that this version does not know."""
+    known = row_to(row).keys()
+    found = raw if isinstance(raw, Mapping) else {}
+    return {str(key): writable(it) for key, it in found.items() if key not in known}
+
+
+def writable(raw: object) -> object:
+    """What was found, as a state file can hold it: a number beyond all, or what is too deep, as a text."""
+    try:
+        json.dumps(raw, allow_nan=False, indent=1)
+    except (ValueError, RecursionError):
+        return json.dumps(raw)
+    return raw
 
 
 def _list(value: object) -> list[object]:

@@ -6,7 +6,7 @@ of them costs their number, not its square.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,12 +19,16 @@ from hostler.domain.queue import Place, order, places
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """All live leases by number, the fence, the time. Without slots: it keeps what it worked out."""
+    """All live leases by number, the fence, the time. Without slots: it keeps what it worked out.
+
+    `wrong` tells what of an active lease is not as it should be now.
+    """
 
     fleet: Fleet
     live: Sequence[Lease]
     fence: Fence | None
     now: Moment
+    wrong: Callable[[Lease], tuple[str, ...]] = lambda _: ()
 
     @cached_property
     def waiting(self) -> Sequence[Lease]:

@@ -66,7 +66,10 @@ RESTING = frozenset(State) - {State.QUEUED, State.ACTIVATING, State.RELEASING}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """The need `ScheduleApi`, on the head. `note_process` tells a host's node what works under a lease."""
+    """The need `ScheduleApi`, on the head. `note_process` tells a host's node what works under a lease.
+
+    `wrong` tells what of an active lease is not as it should be now.
+    """
 
     config: Present
     store: ScheduleStore
@@ -78,6 +81,7 @@ class Schedule:
     waiters: Waiters
     clock: Clock
     note_process: Callable[[str | None, str, int, int], Awaitable[None]]
+    wrong: Callable[[Lease], tuple[str, ...]] = lambda _: ()
 
     # ------------------------------------------------------------ asking for one
 
@@ -314,7 +318,13 @@ class Schedule:
 
     def scene(self, tx: Tx) -> Scene:
         """The schedule as that transaction sees it."""
-        return Scene(fleet=self.config.fleet, live=tx.live(), fence=tx.fence(), now=self.clock.moment())
+        return Scene(
+            fleet=self.config.fleet,
+            live=tx.live(),
+            fence=tx.fence(),
+            now=self.clock.moment(),
+            wrong=self.wrong,
+        )
 
     def _resource(self, name: str) -> Resource:
         found = self.config.fleet.resources.get(name)

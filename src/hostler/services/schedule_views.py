@@ -88,21 +88,26 @@ def lease_view(
         hard_in_s=_left(lease.hard, counts),
         limited_by=limited(lease, counts),
         why=_over(lease, journal) if lease.state.ended else why_of(lease, scene, blocker, stands),
-        notice=notice_of(lease, now),
+        notice=notice_of(lease, scene),
         ended_at=rfc3339(lease.ended.at) if lease.ended else None,
         ending=lease.ending,
         drift=lease.drift,
-        stuck=None
-        if lease.failing is None
-        else StuckView(
-            n=lease.failing.n, step=lease.failing.step, wanted=lease.failing.wanted, seen=lease.failing.seen
-        ),
+        stuck=_stuck(lease),
         steps=steps_of(lease, journal),
         jobs=tuple(jobs),
         seq=lease.seq,
         kind="window" if lease.mode else "lease",
         window=window_part(lease, now) if lease.mode else None,
+        wrong=scene.wrong(lease),
+        beat_s=resource.ttl_s
+        if resource is not None and lease.expires is not None and not lease.mode
+        else None,
     )
+
+
+def _stuck(lease: Lease) -> StuckView | None:
+    at = lease.failing
+    return None if at is None else StuckView(n=at.n, step=at.step, wanted=at.wanted, seen=at.seen)
 
 
 def window_part(lease: Lease, now: Moment) -> WindowPart:
@@ -162,7 +167,7 @@ def why_of(lease: Lease, scene: Scene, blocker: Lease | None, stands: Place | No
         case State.ACTIVATING:
             return "its steps are being done" if not lease.cancelled else "it is being called off"
         case State.ACTIVE:
-            return "it is held"
+            return "; ".join(("it is held", *scene.wrong(lease)))
         case State.RELEASING:
             return "what it did is being put back" + (f": {lease.cause}" if lease.cause else "")
         case State.STUCK:
@@ -201,8 +206,12 @@ def _why_queued(lease: Lease, scene: Scene, blocker: Lease | None, stands: Place
     return f"place {place}: {shorten(first.holder)} is before it and waits for {first.resource}"
 
 
-def notice_of(lease: Lease, now: Moment) -> str:
-    """What its holder should know now (LEASE-19); empty when nothing."""
+def notice_of(lease: Lease, scene: Scene) -> str:
+    """What its holder should know now (LEASE-19, HOLD-11); empty when nothing."""
+    return "; ".join(filter(None, (*scene.wrong(lease), _notice(lease, scene.now))))
+
+
+def _notice(lease: Lease, now: Moment) -> str:
     if lease.state is State.OFFERED:
         return "your turn"
     if lease.state is State.STUCK:
@@ -284,7 +293,8 @@ def why_view(resource: Resource, scene: Scene, refusal: Refusal | None) -> WhyRe
             met=holder is None,
             text="nobody has it"
             if holder is None
-            else f"{shorten(holder.holder)} has it until {until_of(holder, scene.now)} ({holder.state})",
+            else f"{shorten(holder.holder)} has it until {until_of(holder, scene.now)}"
+            f" ({'; '.join((holder.state, *scene.wrong(holder)))})",
         ),
         Condition(
             name="queue",

@@ -7,13 +7,13 @@ and a reader passes over the events of a lease or job up to its `seq` (FEED-3).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from hostler.domain.job import Job
 from hostler.domain.journal import Entry
-from hostler.domain.lease import LeaseId, State
+from hostler.domain.lease import Lease, LeaseId, State
 from hostler.services.job_rows import JobRows
 from hostler.services.needs import Clock
 from hostler.services.present import Present
@@ -26,11 +26,12 @@ RUNNING: Final = frozenset({State.ACTIVATING, State.RELEASING})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Draws what the store has."""
+    """Draws what the store has. `wrong` tells what of an active lease is not as it should be now."""
 
     config: Present
     store: ScheduleStore
     clock: Clock
+    wrong: Callable[[Lease], tuple[str, ...]] = lambda _: ()
     rows: JobRows = field(default_factory=JobRows)
 
     async def draw(self) -> Mapping[str, object]:
@@ -42,7 +43,13 @@ class Snapshot:
     def _found(self, tx: Tx) -> Found:
         live = tx.live()
         return Found(
-            scene=Scene(fleet=self.config.fleet, live=live, fence=tx.fence(), now=self.clock.moment()),
+            scene=Scene(
+                fleet=self.config.fleet,
+                live=live,
+                fence=tx.fence(),
+                now=self.clock.moment(),
+                wrong=self.wrong,
+            ),
             journals={it.id: tx.journal(it.id) for it in live if it.plan},
             jobs=tx.open_jobs(),
         )

@@ -34,6 +34,7 @@ from hostler.services.event_queue import EventQueue
 from hostler.services.gate import Gate
 from hostler.services.holds import Holds
 from hostler.services.lanes import InFlight, Lane, Lanes
+from hostler.services.left_behind import left_behind
 from hostler.services.needs import Clock, MemoryReader
 from hostler.services.picture import (
     Blocked,
@@ -310,6 +311,7 @@ class Status:
             if UNREADABLE in lane.suspended_by
         ]
         told += strays_here(self.gate)
+        told += left_behind(self.gate, self.holds)
         known = self.vitals
         return (*known.config, *known.warnings, *known.leases, *known.nodes, *known.rows, *told)
 

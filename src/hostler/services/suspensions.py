@@ -14,7 +14,7 @@ from hostler.domain.errors import StoreFull
 from hostler.domain.events import Event
 from hostler.domain.fleet import frozen
 from hostler.domain.gate import UNREADABLE, personal
-from hostler.services.lanes import Lane
+from hostler.services.lanes import Lane, heard
 from hostler.services.needs import Clock, Events, StateFiles
 
 __all__ = ["UNREADABLE", "Suspensions"]
@@ -59,7 +59,15 @@ class Suspensions:
             self._tell("engine_resumed", lane, by)
 
     async def _change(self, lane: Lane, change: Callable[[tuple[str, ...]], tuple[str, ...]]) -> bool:
-        """One change at a time: two who suspend at once are both recorded. Whether anything changed."""
+        """One change at a time: two who suspend at once are both recorded. Whether anything changed.
+
+        Memory has what the file has, also when the caller leaves meanwhile.
+        """
+        task = asyncio.create_task(self._changed(lane, change))
+        task.add_done_callback(heard)
+        return await asyncio.shield(task)
+
+    async def _changed(self, lane: Lane, change: Callable[[tuple[str, ...]], tuple[str, ...]]) -> bool:
         async with self.lock:
             owners = change(lane.suspended_by)
             if set(owners) == set(lane.suspended_by):

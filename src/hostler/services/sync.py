@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hostler.domain.errors import NotFound, Refusal
+from hostler.domain.events import Event
 from hostler.domain.registry import Row, should_sync
 from hostler.domain.route import nearest
-from hostler.domain.values import Requester, rfc3339, shorten
+from hostler.domain.values import Priority, Requester, rfc3339, shorten
 from hostler.services.needs import Clock
 from hostler.services.peering import TICK_S, Line, Peering, same_node
 from hostler.services.publishing import Publishing
@@ -48,16 +49,20 @@ class Sync:
 
     async def run(self) -> None:
         """Follow the config, until cancelled: whom it pairs with, and what it still has of our rows."""
-        fleet, known, lefts = None, None, None
+        fleet, known, lefts, failed = None, None, None, ""
+        self._tell_odd()
         while True:
             if self.book.config.fleet is not fleet:
                 fleet = self.book.config.fleet
                 try:
                     await self.book.look_again()
                     await self.publishing.follow()
+                    failed = ""
                 except Refusal as refusal:
                     fleet = None
-                    self.bug(refusal)
+                    if str(refusal) != failed:
+                        self.bug(refusal)
+                    failed = str(refusal)
             left = tuple(self.peering.line(name).left for name in fleet.peers) if fleet is not None else ()
             if known is not self.book.registry or left != lefts:
                 known, lefts = self.book.registry, left
@@ -123,12 +128,26 @@ class Sync:
             claims=tuple(self.view(row, homes) for row in claims),
         )
 
+    def _tell_odd(self) -> None:
+        """What of the file of rows was not as it should be, once: `notes` say it as long as this runs."""
+        for text in self._odd():
+            self.peering.events.emit(
+                Event(
+                    type="rows_odd",
+                    at=self.clock.now(),
+                    message=text,
+                    priority=Priority.NORMAL,
+                    once=f"rows_odd {text}",
+                )
+            )
+
+    def _odd(self) -> tuple[str, ...]:
+        kept = self.book.kept
+        return (kept.trouble, *kept.notes) if kept.trouble else kept.notes
+
     def notes(self) -> tuple[str, ...]:
         """What a person should look at."""
-        kept, told = self.book.kept, list[str]()
-        if kept.trouble:
-            told.append(kept.trouble)
-        told += kept.notes
+        kept, told = self.book.kept, [*self._odd()]
         for name in self.book.config.fleet.peers:
             told += [f"a row of {name} is left: {text}" for text in self.peering.line(name).left]
         told += self._contested()

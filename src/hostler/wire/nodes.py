@@ -257,7 +257,8 @@ class KeptView:
 class NodeAnswer:
     """A node as it is: `at` is its wall clock, `boot` this run of its machine, `hold` who holds the host.
 
-    `heard_s`: seconds since its head asked for anything before this, None when it never did.
+    `heard_s`: seconds since its head asked for anything before this, None when it never did. `left`: what
+    leases that are over left there, a sentence each, with the command that ends it.
     """
 
     api: int
@@ -269,6 +270,7 @@ class NodeAnswer:
     hold_until: str | None
     leases: tuple[KeptView, ...]
     heard_s: float | None
+    left: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,7 +287,8 @@ class LogAnswer:
 class NodeView:
     """One node as whoever is asked knows it. `up` None: this daemon does not ask that one.
 
-    `skew_s`: its wall clock less the asked daemon's. `since`: since when it is as it is, and `why`.
+    `skew_s`: its wall clock less the asked daemon's. `since`: since when it is as it is, and `why`. `left`:
+    what leases that are over left there, a sentence each.
     """
 
     host: str
@@ -301,6 +304,7 @@ class NodeView:
     hold: str | None = None
     hold_until: str | None = None
     leases: tuple[KeptView, ...] = ()
+    left: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -176,7 +176,9 @@ class LeaseView:
 
     `why` is one sentence: what it waits for, why it ended. `notice` is what its holder should know now
     (LEASE-19). `limited_by`: what bounds `expires_at` (`max`, `booking`, `cap`). `earliest_at`: when it may
-    start.
+    start. `wrong`: what is seen now of an active lease that should be otherwise, a sentence each: a hold that
+    is not its own (HOLD-11); a window's are in `window`. `beat_s`: for how long from then on a beat of its
+    holder's job has it, whatever was asked for at first (LEASE-20); None: a beat extends nothing.
     """
 
     id: str
@@ -219,6 +221,8 @@ class LeaseView:
     seq: int
     kind: str = "lease"
     window: WindowPart | None = None
+    wrong: tuple[str, ...] = ()
+    beat_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,7 +40,12 @@ def start(
     title: Annotated[str, Parameter(help="What it is, in a few words.")],
     /,
     *,
-    lease: Annotated[str | None, Parameter(help="The lease of yours that it runs under.")] = None,
+    lease: Annotated[
+        str | None,
+        Parameter(
+            help="The lease of yours that it runs under; each report extends it by its resource's default."
+        ),
+    ] = None,
     resource: Annotated[str | None, Parameter(help="Or the resource: whatever lease you have on it.")] = None,
     every: Annotated[Duration, Parameter(help="How often you will report, at most 1h.")] = EVERY_S,
     release: Annotated[

@@ -61,6 +61,18 @@ def ending(it: LeaseView, now: str) -> str:
     return f"ends {when(it.expires_at, now)}{limit}"
 
 
+def beating(it: LeaseView) -> str | None:
+    """What a beat of its job makes of a shorter time that was asked for (LEASE-20); None: nothing."""
+    if it.beat_s is None or it.ttl_s is None or it.beat_s <= it.ttl_s:
+        return None
+    longer, asked = format_duration(it.beat_s), format_duration(it.ttl_s)
+    most = f", at most {format_duration(it.hard_in_s)} from now" if it.hard_in_s is not None else ""
+    return (
+        f"each sign of life of its job has it for {longer} from then on, the default of"
+        f" {shorten(it.resource)}, not for {asked}{most}"
+    )
+
+
 def _until(it: LeaseView, now: str) -> str:
     return f"ends {when(it.end_at, now)}" if it.end_at is not None else "open-ended"
 

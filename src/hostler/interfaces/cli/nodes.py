@@ -39,6 +39,8 @@ def nodes(*, json: AsJson = False) -> int:
     for node in shown.nodes:
         for lease in node.leases:
             say(f"{shorten(node.host)}: {_kept(lease, shown.at)}")
+        for text in node.left:
+            say(f"{shorten(node.host)}: {shorten(text, 300)}")
     return 0
 
 

@@ -58,6 +58,9 @@ def panels(it: Schedule) -> Iterator[str]:
     for lease in it.leases:
         if lease.state == "stuck":
             yield from stuck_panel(lease)
+    yield from _section(
+        "WRONG", [f"{lease.id}: {shorten(each, 300)}" for lease in it.leases for each in lease.wrong]
+    )
     yield from _section("queue", [_waiting(lease, now) for lease in _queue(it.leases)])
     booked = sorted((lease for lease in it.leases if lease.state == "scheduled"), key=_start)
     yield from _section("bookings", [_booked(lease, now) for lease in booked])

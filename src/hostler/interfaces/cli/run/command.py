@@ -43,6 +43,7 @@ from hostler.wire.schedule import MAX_TITLE, OneLease
 
 EVERY_S: Final = 60.0
 """The job's interval: it is beaten for three times as often at least."""
+FOR: Final = "The lease's time at first; each sign of life gives the resource's default."
 HELP: Final = "Give it after `--`: hostler run pair --for 2h -- ./sweep.sh"
 CLOSE_S: Final = 10.0
 """How long what the child said last may take to be sent; what is left is in the spool."""
@@ -64,10 +65,7 @@ def run(
     *command: Annotated[
         str, Parameter(name="cmd", allow_leading_hyphen=True, help="The command and its arguments, after --.")
     ],
-    time: Annotated[
-        Duration | None,
-        Parameter(name="--for", show_default=False, help="The lease's time; it is renewed while CMD runs."),
-    ] = None,
+    time: Annotated[Duration | None, Parameter(name="--for", show_default=False, help=FOR)] = None,
     title: Annotated[str, Parameter(help="The job's title; else the command.", show_default=False)] = "",
     wait: Annotated[Waiting, Parameter(help="Wait for it, for ever or so long, and keep the place.")] = False,
     on_lost: Annotated[
@@ -132,6 +130,8 @@ class Running:
         """Run the command under the active lease, and give that back whatever becomes of it."""
         if not self.as_json:
             complain(f"hostler: {lease_text.standing(one.lease, one.at)}")
+            if (longer := lease_text.beating(one.lease)) is not None:
+                complain(f"hostler: {longer}; it is given back when the command ends")
         try:
             ran = self._with_job(one)
         except BaseException:
