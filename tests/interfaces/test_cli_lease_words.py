@@ -215,7 +215,7 @@ def test_what_beats_make_of_it(changes: dict[str, object], told: str | None) -> 
 
 
 def test_a_hold_that_is_not_the_lease_s_is_told_as_wrong() -> None:
-    """HOLD-11: `schedule` has a WRONG line of it, `mine` has it below its row, and neither is broken by it."""
+    """HOLD-11: `schedule` has a WRONG line of it, `mine` a line below, and neither is broken by it."""
     sentence = f"crow is held by {NASTY} until {LATER}, not by this lease"
     it = lease(wrong=(sentence,), notice=sentence)
     (line,) = schedule_text.panels(Schedule(cursor="ep:1", time=AT, leases=(it,)))
