@@ -348,7 +348,9 @@ def test_what_drivers_hold_is_read_from_a_file_too(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- the deadman, which has no reader
 
 
-@pytest.mark.parametrize("size", ["17.7 GiB", "157 GB", "512MiB", "3.5 TiB", "2 TB", "640 KiB", "64 KB", "0 B"])
+@pytest.mark.parametrize(
+    "size", ["17.7 GiB", "157 GB", "512MiB", "2 MB", "3.5 TiB", "2 TB", "9 KiB", "64 KB", "0 B"]
+)
 def test_the_deadman_reads_the_figures_of_the_test_bed(tmp_path: Path, size: str) -> None:
     """MEM-1, WIN-4: where memory is read from files, the deadman reads the same number as the daemon."""
     (tmp_path / "host").write_text(f"total: 4 TiB\navailable: {size}\ngtt: 1 GiB\n")

@@ -21,8 +21,16 @@ _AVAILABLE: Final[Mapping[str, re.Pattern[str]]] = {
 }
 """What says how much is free, by its name in the file."""
 _BYTES: Final[Mapping[str, int]] = {
-    **{"B": 1, "kB": 1 << 10, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40},
-    **{"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12},
+    "B": 1,
+    "kB": 1 << 10,
+    "KiB": 1 << 10,
+    "MiB": 1 << 20,
+    "GiB": 1 << 30,
+    "TiB": 1 << 40,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
 }
 """Units as the config has them, and the kernel's kB, which are KiB."""
 
