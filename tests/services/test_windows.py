@@ -357,20 +357,6 @@ async def test_a_plan_is_shown_with_its_arithmetic_and_changes_nothing() -> None
         it.untouched()
 
 
-async def test_a_plan_depends_on_its_cap() -> None:
-    """MODE-2, WIN-8: a plan says when its cap is refused, also for quiet hours; its class counts as named."""
-    late = replace(HEAVY, not_between=(QuietHours(start=22 * 60 + 30, end=4 * 60),))
-    async with room(moded(late)) as it:
-        modes = it.head.parts.modes
-        refused = (await modes.plan("heavy")).refused
-        assert refused is not None
-        assert refused.startswith("No window of heavy is open in its quiet hours 22:30-04:00: from ")
-        short = await modes.plan("heavy", 900.0)
-        assert (short.cap_s, short.refused) == (900.0, None)
-        assert (await modes.plan("heavy", 5.0)).refused == "A window of heavy for 5 s would serve nobody."
-        it.untouched()
-
-
 async def test_the_report_of_a_window_that_was_not_restored_yet_is_empty() -> None:
     """WIN-4: nothing is invented; the cause and the steps are there."""
     async with room() as it:
