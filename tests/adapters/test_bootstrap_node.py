@@ -1,14 +1,17 @@
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hostler.adapters.state_files import DirectoryStateFiles
 from hostler.bootstrap.node import node_of
+from hostler.deadman import written
 from hostler.domain.fleet import EngineTarget, Plain, Route, UpstreamTarget, frozen
 from hostler.domain.holding import Holding
 from hostler.domain.step import HoldHost, PointRoute, RunCommand, SuspendEngine, UndoCommand
 from hostler.domain.values import EngineId, RouteName
+from hostler.services.deadman_needs import Orders
 from hostler.services.guard import Guard
 from hostler.services.node import LocalNode
 from hostler.services.routes import Routes, load
@@ -95,3 +98,16 @@ async def test_a_foreign_hold_on_real_files(tmp_path: Path) -> None:
         with pytest.raises(Exception, match="the lease lease_1 is not started"):
             await made.perform(Teller(LocalRig(parts(it))).operation(HoldHost(host=HOST)))
         assert (tmp_path / "hold.json").read_text() == "{torn"
+
+
+async def test_the_deadman_reads_memory_where_the_daemon_does(tmp_path: Path) -> None:
+    """MEM-1, WIN-4: the written restore names the file of the host's `memory.reader`, else the kernel's."""
+    async with world(engine("big")) as it:
+        host, bed = it.fleet.host, tmp_path / "memory"
+        for reader, file in ((None, "/proc/meminfo"), (f"files:{bed}", f"{bed}/host")):
+            hosts = frozen({it.fleet.here: replace(host, reader=reader)})
+            it.lanes.config.fleet = replace(it.fleet, hosts=hosts)
+            made, _ = node(it, tmp_path)
+            orders = Orders(window="lease_1", mode="heavy", host=HOST, cap_s=60.0, end=(), start=())
+            made.deadman.deadmen.write(orders)
+            assert written.load(tmp_path / "windows" / "lease_1").meminfo == file

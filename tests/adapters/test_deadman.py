@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hostler.adapters.host import process_table
+from hostler.adapters.host import pools, process_table
 from hostler.deadman import asking, kernel, written
 from hostler.domain.engine import Readiness
 from hostler.domain.errors import DeadmanFailed
@@ -110,6 +110,18 @@ async def test_nothing_is_started_on_hope(it: Window) -> None:
     await it.restored()
     assert f"it needs {1 << 30}.0 GiB" in it.failing()[0]
     assert await it.up(it.small) is None
+
+
+@pytest.mark.parametrize(("available", "need", "fits"), [("1 TiB", 1 << 40, True), ("1 MiB", 2 << 20, False)])
+async def test_memory_that_is_read_from_files_is_what_counts(
+    it: Window, tmp_path: Path, available: str, need: int, *, fits: bool
+) -> None:
+    """MEM-1, WIN-4: on the test bed its figures say whether an engine fits, whatever the machine has."""
+    (tmp_path / "host").write_text(f"total: 2 TiB\navailable: {available}\n")
+    it.deadmen = replace(it.deadmen, meminfo=pools.available_file(f"files:{tmp_path}"))
+    await it.arm(it.orders(cap_s=0.1, start=(it.words(it.small, need=need),)))
+    assert (await it.restored())["verified"] is fits, it.words_of_it()
+    assert (await it.up(it.small) is not None) is fits
 
 
 async def test_a_verify_command_that_fails_keeps_the_hold(it: Window) -> None:

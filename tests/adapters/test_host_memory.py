@@ -12,6 +12,7 @@ from hostler.adapters.host.amd import AmdCards
 from hostler.adapters.host.linux import LinuxMemory
 from hostler.adapters.host.nvidia import NOT_SUPPORTED, NvidiaCards
 from hostler.adapters.host.pools import FileMemory, MachineMemory
+from hostler.deadman import kernel
 from hostler.domain.memory import Reading
 
 GIB = 1 << 30
@@ -342,3 +343,33 @@ def test_what_drivers_hold_is_read_from_a_file_too(tmp_path: Path) -> None:
     """MEM-1, WIN-3: on the test bed a third line says what GPU drivers hold of the pool."""
     (tmp_path / "host").write_text("total: 124 GiB\navailable: 30 GiB\ngtt: 86 GiB\n")
     assert pools.reader(f"files:{tmp_path}").read()["host"].pinned == 86 * GIB
+
+
+# ---------------------------------------------------------------- the deadman, which has no reader
+
+
+@pytest.mark.parametrize(
+    "size", ["17.7 GiB", "157 GB", "512MiB", "2 MB", "3.5 TiB", "2 TB", "9 KiB", "64 KB", "0 B"]
+)
+def test_the_deadman_reads_the_figures_of_the_test_bed(tmp_path: Path, size: str) -> None:
+    """MEM-1, WIN-4: where memory is read from files, the deadman reads the same number as the daemon."""
+    (tmp_path / "host").write_text(f"total: 4 TiB\navailable: {size}\ngtt: 1 GiB\n")
+    configured = f"files:{tmp_path}"
+    found = pools.reader(configured).read()["host"].available
+    assert kernel.available(pools.available_file(configured)) == found
+
+
+def test_the_deadman_reads_the_kernel_as_the_daemon_does(tmp_path: Path) -> None:
+    """MEM-1, WIN-4: MemAvailable of the kernel is the same number to both; without a reader it is read."""
+    meminfo(tmp_path, 124, 17)
+    found = machine(tmp_path).read()["host"].available
+    assert kernel.available(str(tmp_path / "proc/meminfo")) == found == 17 * GIB
+    assert pools.available_file(None) == "/proc/meminfo"
+
+
+@pytest.mark.parametrize("text", ["", "available: much\n", "MemAvailable: 4\n", "total: 1 GiB\n", "\xff"])
+def test_the_deadman_knows_nothing_by_a_broken_file(tmp_path: Path, text: str) -> None:
+    """WIN-4: a file that does not say how much is free is no number: nothing is guessed."""
+    (tmp_path / "host").write_bytes(text.encode("latin-1"))
+    assert kernel.available(str(tmp_path / "host")) is None
+    assert kernel.available(str(tmp_path / "none")) is None

@@ -291,12 +291,12 @@ def test_a_free_port_of_another_host(box: Box) -> None:
     there = Listening(address="*", port=8031, protocol="tcp", uid=0)
     parts = replace(box.parts, far=FakeFar(there, replace(there, port=8032, protocol="udp")))
     found = parts.free(box.wish(8030, 8040, "raven"), config=None)
-    assert (found.port, found.missed) == (8032, ())
+    assert (found.port, found.missed, found.unknown) == (8032, (), False)
     assert found.looked[-1] == "1 listeners"
     assert parts.allocate(box.wish(8030, 8040, "raven"), config=None).row.port == 8032
     away = replace(box.parts, far=FakeFar(refusal=DaemonUnreachable(url="http://x", why="it is down")))
     found = away.free(box.wish(8030, 8040, "raven"), config=None)
-    assert found.port == 8031
+    assert (found.port, found.unknown) == (8031, True)
     assert "its daemon cannot tell: " in found.missed[0]
     assert "it is down" in found.missed[0]
 
@@ -307,6 +307,7 @@ def test_a_machine_that_is_no_host(tmp_path: Path) -> None:
     proposal = box.parts.free(box.wish(8080, 8099), config=None)
     assert proposal.port == 8081
     assert "this machine is no host of the config" in proposal.missed[0]
+    assert proposal.unknown
 
 
 def test_a_row_is_written(box: Box) -> None:

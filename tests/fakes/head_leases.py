@@ -30,6 +30,7 @@ from hostler.wire.schedule import (
     ReleaseBody,
     RenewBody,
     ReserveBody,
+    StepView,
     StuckView,
 )
 from hostler.wire.values import dump, request_from
@@ -99,12 +100,14 @@ class Row:
 class Leases:
     """All leases. `changed` guards them; `run` counts how often the head went away.
 
-    `activates` False: a grant stays activating. `release_stuck`: a release ends as stuck.
+    `activates` False: a grant stays activating. `release_stuck`: a release ends as stuck. `putting_back`: the
+    steps of what is released as each look after the other sees them, None once it is.
     """
 
     resources: tuple[str, ...] = ("pair", "box")
     activates: bool = True
     release_stuck: bool = False
+    putting_back: list[tuple[StepView, ...] | None] = field(default_factory=list)
     ttl_s: float = TTL_S
     beat_s: float | None = None
     rows: dict[str, Row] = field(default_factory=dict)
@@ -124,6 +127,8 @@ class Leases:
         if id_ not in self.rows:
             raise LeaseNotFound(lease=id_)
         if verb is None:
+            if self.putting_back:
+                self._go_back(self.rows[id_])
             return OneLease(at=NOW, lease=self.rows[id_].view)
         return self._verb(id_, verb, body, run)
 
@@ -276,7 +281,15 @@ class Leases:
             stuck = StuckView(n=3, step="resume large", wanted="healthy", seen="not healthy")
             row.view = replace(row.view, state=State.STUCK, stuck=stuck)
         else:
+            self._go_back(row)
+
+    def _go_back(self, row: Row) -> None:
+        """One look further on the way back."""
+        steps = self.putting_back.pop(0) if self.putting_back else None
+        if steps is None:
             row.view = replace(row.view, state=State.RELEASED, expires_in_s=None)
+        else:
+            row.view = replace(row.view, state=State.RELEASING, steps=steps)
 
     def _processes(self, id_: str, asked: ProcessBody) -> None: ...
 

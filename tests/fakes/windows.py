@@ -90,8 +90,8 @@ class FakeModes:
         self.asked.append(Asked("modes", ()))
         return ModesNow(at=AT, present=None, nearest=None, window=None, modes=())
 
-    async def plan(self, name: str) -> ModePlan:
-        self.asked.append(Asked("plan", (name,)))
+    async def plan(self, name: str, cap_s: float | None = None) -> ModePlan:
+        self.asked.append(Asked("plan", (name, cap_s)))
         return ModePlan(
             at=AT,
             mode=name,

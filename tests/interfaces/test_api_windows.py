@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -26,8 +27,9 @@ from hostler.wire.windows import (
     WindowsQuery,
 )
 from tests.fakes.schedule import AT
-from tests.fakes.windows import PART, WINDOW, FakeWindows
+from tests.fakes.windows import PART, WINDOW, FakeModes, FakeWindows
 from tests.interfaces.room import Room, ring
+from tests.interfaces.terminal import served
 
 KEY = {"idempotency-key": "rq-1"}
 OPEN = {"mode": "heavy", "secret_hash": "0" * 64, "override": "windowed", "cap_s": 600.0}
@@ -165,6 +167,18 @@ def test_a_plan_for_people() -> None:
         "cap 60 min by default; no new requests for the last 10 min",
         "now refused: crow is held",
     ]
+
+
+async def test_a_plan_is_asked_for_with_its_cap(box: Room, tmp_path: Path) -> None:
+    """MODE-2, WIN-8: `mode plan` sends the cap that it is given, and tells no default then."""
+    modes = FakeModes()
+    app = create_app(replace(box.control, modes=modes))
+    async with served(app, tmp_path) as user:
+        given = await user.inside("mode", "plan", "heavy", "--cap", "10m")
+        usual = await user.inside("mode", "plan", "heavy")
+    assert [it.given for it in modes.asked] == [("heavy", 600.0), ("heavy", None)]
+    assert "\ncap 60 min; no new requests" in given.out
+    assert "\ncap 60 min by default; no new requests" in usual.out
 
 
 def test_a_window_for_people() -> None:

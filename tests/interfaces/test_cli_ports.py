@@ -1,11 +1,12 @@
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from hostler.adapters.config.offline import OfflineConfig
 from hostler.adapters.scan.offline import OfflinePorts
+from hostler.interfaces.api.app import create_app
 from hostler.interfaces.cli.main import run
 from hostler.interfaces.cli.ports_text import say_live
 from hostler.services.catalog_parts import CatalogParts
@@ -21,7 +22,10 @@ from hostler.services.service_parts import ServiceParts
 from hostler.services.serving import ServeParts
 from hostler.services.sight_parts import SightParts
 from tests.fakes.config_files import write_config
-from tests.fakes.listeners import FakeListeners
+from tests.fakes.listeners import FakeListeners, watch_of
+from tests.interfaces.room import room
+from tests.interfaces.room_fleet import HOST
+from tests.interfaces.terminal import served
 
 CONFIG = """\
 version: 1
@@ -84,11 +88,12 @@ class Shell:
 
     folder: Path
     capture: pytest.CaptureFixture[str]
+    listeners: FakeListeners = field(default_factory=FakeListeners)
 
     def __call__(self, *arguments: str) -> tuple[int, str, str]:
         env = {"HOME": str(self.folder)}
         config = OfflineConfig(env=env, here=self.folder, system=self.folder / "etc", machine="crow")
-        code = run(arguments, PortsOnly(OfflinePorts(config=config, listeners=FakeListeners())))
+        code = run(arguments, PortsOnly(OfflinePorts(config=config, listeners=self.listeners)))
         out, err = self.capture.readouterr()
         return code, out, err
 
@@ -172,6 +177,25 @@ def test_a_free_port_and_its_row(shell: Shell) -> None:
     assert (shell.folder / "hostler.yaml").read_text() == CONFIG + row
     code, out, _ = shell("ports", "allocate", *options, "--json")
     assert json.loads(out)["row"]["port"] == 8006
+
+
+def test_a_port_of_which_nobody_knows(shell: Shell) -> None:
+    """PORT-5, INTERFACE-4: where the listeners cannot be asked no port is called free, and the exit is 69."""
+    shell.listeners.broken = OSError(13, "Permission denied")
+    words = ("ports", "free", "--host", "crow", "--range", "8003-8090")
+    code, out, _ = shell(*words)
+    assert code == 69
+    assert out.splitlines()[0] == (
+        "Whether 8005 in 8003-8090 of crow is free is not known: it is in no row and no file."
+    )
+    assert "The listeners could not be looked at: Permission denied." in out
+    code, out, _ = shell(*words, "--json")
+    told = json.loads(out)
+    assert (code, told["port"], told["unknown"]) == (69, 8005, True)
+    assert shell("ports", "free", "--host", "crow", "--range", "8003")[0] == 71
+    shell.listeners.broken = None
+    code, out, _ = shell(*words, "--json")
+    assert (code, json.loads(out)["unknown"]) == (0, False)
 
 
 def test_no_free_port(shell: Shell) -> None:
@@ -258,3 +282,18 @@ def test_who_listens(capsys: pytest.CaptureFixture[str]) -> None:
         "crow: 2 ports, 1 in no row; `auto` takes 8100-8199.",
         "n",
     ]
+
+
+async def test_listeners_that_cannot_be_read(tmp_path: Path) -> None:
+    """PORT-5, INTERFACE-4: `live` of a host that cannot tell says no number of ports; it exits with 69."""
+    async with room() as it:
+        listeners = FakeListeners(broken=OSError(13, "Permission denied"))
+        app = create_app(replace(it.control, ports=watch_of(it.lanes, listeners)))
+        async with served(app, tmp_path) as user:
+            done = await user.inside("ports", "live")
+            why = "The listeners of this machine cannot be read: Permission denied."
+            assert (done.code, done.out) == (69, f"Who listens on {HOST} is not known. {why}\n")
+            assert (await user.inside("ports", "live", "--json")).code == 69
+            listeners.broken = None
+            done = await user.inside("ports", "live")
+            assert (done.code, done.out.splitlines()[0]) == (0, "Nothing was found listening.")

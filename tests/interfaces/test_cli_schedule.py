@@ -16,6 +16,8 @@ from hostler.adapters.store import care
 from hostler.domain.errors import ResourceNotFound, ScheduleUnavailable
 from hostler.domain.fleet import Host, frozen
 from hostler.domain.values import EngineId, HostName
+from hostler.interfaces.api.app import create_app
+from hostler.services.elsewhere import Elsewhere
 from hostler.wire.schedule import Condition, FenceNow, FenceView, LeaseList, WhyResource
 from hostler.wire.windows import WindowsQuery
 from tests.fakes.schedule import AT, RESOURCE, FakeHistory, FakeSchedule
@@ -223,6 +225,26 @@ async def test_jobs_are_listed_and_shown(box: Room, user: Shell) -> None:
     assert rows[1].split()[:2] == ["job_1", "running"]
     shown = (await user.inside("job", "show", "job_1")).out.splitlines()
     assert shown[0] == "job       job_1  sweep"
+
+
+async def test_a_node_that_is_not_the_head_says_where_the_schedule_is(box: Room, tmp_path: Path) -> None:
+    """R3, INTERFACE-2: a schedule that is elsewhere is not shown as an empty one; each says where it is."""
+    urls = {"raven": "https://raven.lan:7070"}
+    other = Elsewhere(head=("raven",), here="crow", urls=lambda: urls)
+    feed = replace(box.control.feed, schedule=other.draw)
+    control = replace(box.control, feed=feed, schedule=other, windows=other, modes=other)
+    hint = "Set HOSTLER_HEAD_URL to https://raven.lan:7070, with its key in HOSTLER_HEAD_API_KEY."
+    refused = f"error: The schedule is owned by raven, not by crow.\nhint: {hint}\n"
+    async with served(create_app(control), tmp_path) as user:
+        shown = await user.inside("schedule")
+        assert (shown.code, shown.err) == (0, "")
+        where = f"leases   not known here: The schedule is owned by raven, not by crow. {hint}"
+        assert where in shown.out.splitlines()
+        told = json.loads((await user.inside("schedule", "--json")).out)
+        assert told["elsewhere"]["code"] == "not_head"
+        for words in (("schedule", "--ics"), ("mode",), ("mode", "plan", "x"), ("window", "report")):
+            done = await user.inside(*words)
+            assert (done.code, done.out, done.err) == (76, "", refused), words
 
 
 async def test_no_backup_is_put_back_while_the_daemon_runs(tmp_path: Path) -> None:

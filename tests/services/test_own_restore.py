@@ -13,6 +13,7 @@ from hostler.domain.errors import AlreadyRestored, NodeOutdated
 from hostler.domain.fence import Fence
 from hostler.domain.holding import Holding
 from hostler.domain.step import (
+    ArmDeadman,
     DrainEngine,
     FenceNumber,
     HoldHost,
@@ -22,6 +23,8 @@ from hostler.domain.step import (
     Step,
     SuspendEngine,
 )
+from hostler.domain.values import rfc3339
+from hostler.services.node_deadman import SECOND_S
 from hostler.services.own_restore import AGAIN_S, CUT_OFF_S
 from hostler.wire.node_forms import operation_to
 from hostler.wire.nodes import EndCall, OperationCall
@@ -55,10 +58,10 @@ async def leased(hard_s: float | None = HARD_S) -> AsyncIterator[FarHost]:
         yield it
 
 
-async def told(it: FarHost, hard_s: float | None) -> None:
-    """The head says what the lease holds, and until when."""
+async def told(it: FarHost, hard_s: float | None, mode: str = "") -> None:
+    """The head says what the lease holds, and until when; with a `mode` it is a window."""
     hard = None if hard_s is None else it.parts.world.clock.moment().plus(hard_s)
-    holding = Holding(lease=LEASE, resource="box", holder="ann", hard=hard)
+    holding = Holding(lease=LEASE, resource="box", holder="ann", hard=hard, mode=mode)
     await it.remote.adopt(dict.fromkeys(THINGS, holding))
 
 
@@ -146,6 +149,40 @@ async def test_under_a_fence_nothing_is_put_back() -> None:
         assert not up(it)
         await pass_(it, 20.0)
         assert up(it)
+
+
+async def test_a_fence_does_not_pause_a_windows_cap() -> None:
+    """LEASE-28, WIN-2, NODE-4: a window that is cut off under a fence ends at its cap, as is told."""
+    async with leased() as it:
+        await told(it, HARD_S, mode="heavy")
+        now = it.parts.world.clock.moment()
+        await it.remote.raise_fence(Fence(since=now, until=now.plus(150.0), by="op", reason="deploy"))
+        await pass_(it, HARD_S - 5.0)
+        (kept,) = it.own.views()
+        assert kept.hard_in_s == 5.0
+        assert f"is put back here at {rfc3339(now.plus(HARD_S).at)} " in kept.then
+        assert not up(it)
+        await pass_(it, 10.0)
+        assert up(it)
+
+
+async def test_a_stuck_window_is_put_back_by_its_deadman() -> None:
+    """NODE-4, WIN-1: where the schedule tells no end of a window, its deadman's is told."""
+    async with leased(hard_s=None) as it:
+        await told(it, None, mode="heavy")
+        arm = ArmDeadman(host=HOST, window=LEASE, mode="heavy", cap_s=60.0, bring_back=("big",), end=())
+        await it.parts.node.deadman.arm(arm)
+        now = it.parts.world.clock.moment()
+        (kept,) = it.own.views()
+        assert kept.hard_in_s == 60.0 + SECOND_S
+        assert f"is put back here at {rfc3339(now.plus(60.0 + SECOND_S).at)} " in kept.then
+        it.parts.deadmen.change(LEASE, left_s=0.0)
+        await pass_(it, CUT_OFF_S + 1.0)
+        assert "is put back here at" in "\n".join(it.warned[-1])
+        assert not up(it)  # The deadman does it, and nobody else.
+        it.parts.deadmen.change(LEASE, phase="over")
+        (kept,) = it.own.views()
+        assert (kept.hard_in_s, kept.then[:31]) == (None, "is kept until the head is back:")
 
 
 async def test_what_somebody_changed_is_left() -> None:

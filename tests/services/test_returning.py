@@ -176,6 +176,18 @@ async def test_a_node_knows_an_end_before_the_lease_is_active() -> None:
     assert {it.hard for it in house.node.held.values()} == {None}
 
 
+async def test_a_window_ends_at_its_cap_while_it_opens_too() -> None:
+    """NODE-4, WIN-2: a node that is cut off while a window opens knows its cap, and no later end."""
+    house = House(PLAN)
+    await house.grant()
+    cap = house.clock.moment().plus(600.0)
+    window = replace(await house.lease(), mode="heavy", hard=cap)
+    await house.store.write(lambda tx: tx.put(window))
+    await house.clock.advance(5.0)
+    await Holders(store=house.store, nodes=house.nodes, clock=house.clock, longest=lambda _: 43_200.0).sync()
+    assert {it.hard for it in house.node.held.values()} == {cap}
+
+
 async def test_an_active_leases_hard_end_is_told() -> None:
     """NODE-4: of an active lease its nodes know the end that no renewal moves."""
     house = House(PLAN, ttl_s=None)

@@ -8,7 +8,7 @@ import pytest
 
 from hostler.domain.errors import InvalidRequest, NodeUnreachable, StepFailed
 from hostler.domain.fleet import frozen
-from hostler.domain.mode import Tool, ToolCommand
+from hostler.domain.mode import QuietHours, Tool, ToolCommand
 from hostler.domain.step import FoundHold
 from hostler.domain.values import RouteName
 from hostler.wire.windows import WindowsQuery
@@ -145,3 +145,17 @@ async def test_a_hold_that_the_script_wrote_is_not_wrong() -> None:
         part = (await it.head.parts.windows.status(window.id)).lease.window
         assert part is not None
         assert part.wrong == ()
+
+
+async def test_a_plan_depends_on_its_cap() -> None:
+    """MODE-2, WIN-8: a plan says when its cap is refused, also for quiet hours; its class counts as named."""
+    late = replace(HEAVY, not_between=(QuietHours(start=22 * 60 + 30, end=4 * 60),))
+    async with room(moded(late)) as it:
+        modes = it.head.parts.modes
+        refused = (await modes.plan("heavy")).refused
+        assert refused is not None
+        assert refused.startswith("No window of heavy is open in its quiet hours 22:30-04:00: from ")
+        short = await modes.plan("heavy", 900.0)
+        assert (short.cap_s, short.refused) == (900.0, None)
+        assert (await modes.plan("heavy", 5.0)).refused == "A window of heavy for 5 s would serve nobody."
+        it.untouched()

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import signal
 
 import pytest
 
+from tests.fakes.fake_engine import eventually
 from tests.testbed.bed import Bed
 from tests.testbed.box import Box
 from tests.testbed.example import memory, stand_in
+from tests.testbed.fault_line import over
+from tests.testbed.sampler import running
 from tests.testbed.window_bed import LONG_S, deadmen
 
 pytestmark = pytest.mark.slow
@@ -22,12 +26,47 @@ async def standing(it: Bed) -> None:
             await it.boxes[host].is_state(name, "ready", patience_s=LONG_S)
 
 
-async def opened(box: Box, mode: str, override: str) -> str:
+async def opened(box: Box, mode: str, override: str, cap: str = "20m") -> str:
     """The id of a window in that mode, which is open."""
-    told = await box.told("window", "open", mode, "--cap", "20m", "--override", override, "--json")
+    told = await box.told("window", "open", mode, "--cap", cap, "--override", override, "--json")
     window = json.loads(told)["lease"]
     assert window["state"] == "active", window
     return str(window["id"])
+
+
+@pytest.mark.parametrize("who", ["raven", "crow"])
+async def test_a_daemon_is_killed_in_an_open_window(both: Bed, who: str) -> None:
+    """WIN-1, WIN-4, MEM-1: at the cap the standing engines serve on both hosts, their daemons dead or not.
+
+    They need more memory than the machine has that the bed runs on: the deadman goes by the bed's figures.
+    """
+    stand_in(both)
+    heavy = both.part("modes")["heavy-glm"]
+    assert isinstance(heavy, dict)
+    heavy["drain_before"] = "1s"
+    both.write()
+    async with memory(both):
+        await both.start()
+        await standing(both)
+        id_ = await opened(both.crow, "heavy-glm", "windowed", cap="40s")
+        killed = both.boxes[who]
+        await killed.end(signal.SIGKILL)
+        up = {host: set(names) for host, names in STANDING.items()}
+        await eventually(
+            lambda: {host: running(box) for host, box in both.boxes.items()} == up,
+            f"{up}\n{both.crow.words()}",
+            patience_s=LONG_S,
+        )
+        report = killed.state / "windows" / id_ / "report.json"
+        await eventually(report.exists, "its deadman has reported", patience_s=LONG_S)
+        found = json.loads(report.read_text())
+        assert (found["cause"], found["verified"], found["hold"]) == ("cap", True, "removed"), found
+        await killed.start()
+        ended = await over(both, id_)
+        assert ended["state"] == "expired", ended
+        await standing(both)
+        assert (await both.crow.get(f"/v1/hostler/windows/{id_}/report"))["wrong"] == []
+        assert [box.hold.exists() for box in both.boxes.values()] == [False, False]
 
 
 async def test_three_states_and_the_way_between_them(both: Bed) -> None:

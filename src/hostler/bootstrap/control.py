@@ -65,7 +65,7 @@ def control_of(ground: Ground, world: World, made: Services) -> Control:
             queue=world.queue,
             draw=made.status.picture,
             clock=world.clock,
-            schedule=head.snapshot.draw if head is not None else None,
+            schedule=head.snapshot.draw if head is not None else elsewhere.draw,
         ),
         keyring=ground.keyring,
         status=made.status,

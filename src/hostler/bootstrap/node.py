@@ -10,6 +10,7 @@ from hostler.adapters.commands import SystemCommands
 from hostler.adapters.deadmen import SystemDeadmen
 from hostler.adapters.drivers import transient
 from hostler.adapters.hold_write import HoldWriter
+from hostler.adapters.host import pools
 from hostler.adapters.host.lease_groups import SystemProcesses
 from hostler.adapters.proving_http import HttpCompletions
 from hostler.adapters.receipts import DirectoryRecords
@@ -60,6 +61,7 @@ def node_of(
         hold_path=Path(hold_writer.reader.path),
         environment=env,
         units=transient.manager(uid=os.geteuid(), runtime_dir=env.get("XDG_RUNTIME_DIR")),
+        meminfo=pools.available_file(engines.lanes.config.fleet.host.reader),
     )
     node = LocalNode(
         host=here,

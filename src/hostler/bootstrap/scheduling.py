@@ -120,6 +120,7 @@ def scheduling(means: Means) -> Scheduling:
             look=FleetLook(nodes=means.nodes, clock=clock),
             promotion=promotion,
             clock=clock,
+            zone=windows.zone,
         ),
         jobs=jobs,
         keeper=keeper,

@@ -6,11 +6,33 @@ Decides who is who by pid and start time; a signal goes to the process that was 
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+_AVAILABLE: Final[Mapping[str, re.Pattern[str]]] = {
+    "MemAvailable": re.compile(r"(\d+)\s*(kB)"),
+    "available": re.compile(r"(\d+(?:\.\d+)?)\s*(B|[KMGT]i?B)"),
+}
+"""What says how much is free, by its name in the file."""
+_BYTES: Final[Mapping[str, int]] = {
+    "B": 1,
+    "kB": 1 << 10,
+    "KiB": 1 << 10,
+    "MiB": 1 << 20,
+    "GiB": 1 << 30,
+    "TiB": 1 << 40,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+}
+"""Units as the config has them, and the kernel's kB, which are KiB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,9 +154,17 @@ def _leads_to(link: Path, name: str) -> bool:
 
 
 def available(meminfo: str) -> int | None:
-    """MemAvailable in bytes by the file `meminfo`, None where it does not say."""
+    """Bytes of main memory that are free by the file `meminfo`, None where it does not say.
+
+    The kernel's `MemAvailable: N kB`, or `available: SIZE` as a test bed has it (MEM-1).
+    """
     try:
         lines = Path(meminfo).read_text().splitlines()
-        return next((int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")), None)
-    except (OSError, ValueError, IndexError):
+    except (OSError, ValueError):
         return None
+    for name, _, value in (line.partition(":") for line in lines):
+        pattern = _AVAILABLE.get(name.strip())
+        found = None if pattern is None else pattern.fullmatch(value.strip())
+        if found is not None:
+            return round(float(found[1]) * _BYTES[found[2]])
+    return None

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from hostler.domain.errors import NotHead
+from hostler.wire.refusals import error_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,9 +26,16 @@ class Elsewhere:
 
     async def refuse(self, *_: object, **__: object) -> NoReturn:
         """What every call comes to: refused `not_head`."""
+        raise self._refusal()
+
+    async def draw(self) -> Mapping[str, object]:
+        """The schedule's part of a snapshot: no resource and no lease, but where they are."""
+        return {"elsewhere": error_of(self._refusal())}
+
+    def _refusal(self) -> NotHead:
         urls = self.urls()
         url = " or ".join(urls[it] for it in self.head if it in urls)
-        raise NotHead(head=" or ".join(self.head), here=self.here, url=url)
+        return NotHead(head=" or ".join(self.head), here=self.here, url=url)
 
     reserve = renew = release = cancel = claim = register = lease = leases = refuse
     resources = why = fence = fence_now = refuse

@@ -30,7 +30,10 @@ FRAMES: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feed:
-    """`draw` gives the picture at this instant, without waiting; `schedule` what a head's store has."""
+    """`draw` gives the picture at this instant, without waiting.
+
+    `schedule` gives what a head's store has, or of another node who the head is.
+    """
 
     queue: EventQueue
     draw: Callable[[], Picture]

@@ -100,9 +100,10 @@ def _hard(lease: Lease, now: Moment, longest: Longest) -> Moment | None:
     """When a node that is cut off puts it back by itself; None: it keeps what it has (NODE-4).
 
     While it activates that is not known yet, only that it is no later than its steps and its longest time
-    from now: a node that is cut off in that very moment must not keep it for ever.
+    from now: a node that is cut off in that very moment must not keep it for ever. A window's cap counts from
+    its grant: it ends by it while it opens, too (WIN-2).
     """
-    if lease.state in CERTAIN:
+    if lease.state in CERTAIN or (lease.state is State.ACTIVATING and lease.mode):
         return lease.hard
     most = longest(lease.resource)
     if lease.state is not State.ACTIVATING or lease.ttl_s is None or most is None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
 from typing import Final
 
+from hostler.domain.errors import InvalidRequest, TtlRefused
 from hostler.domain.journal import owed
 from hostler.domain.lease import Lease
 from hostler.domain.mode import Difference, Mode, difference, nearest, standing
@@ -17,7 +19,7 @@ from hostler.domain.mode import Present as Seen
 from hostler.domain.plan import text
 from hostler.domain.step import FoundRoute, PointRoute, StartEngine, Step
 from hostler.domain.values import EngineId, HostName, RouteName, rfc3339
-from hostler.domain.window import Terms, mode_of
+from hostler.domain.window import Terms, Wish, mode_of, terms
 from hostler.domain.window_plan import AFTER_S, by_members, shifts, sums, window_plan, window_resource
 from hostler.services.fleet_look import FleetLook
 from hostler.services.leftovers import left_up
@@ -37,13 +39,14 @@ LOOKED_AT: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Modes:
-    """The need `ModesApi`, on the head."""
+    """The need `ModesApi`, on the head. `zone`: what quiet hours are in (TIME-1)."""
 
     config: Present
     store: ScheduleStore
     look: FleetLook
     promotion: Promotion
     clock: Clock
+    zone: tzinfo
 
     async def modes(self) -> ModesNow:
         """Every mode with how the fleet differs from it now."""
@@ -64,11 +67,15 @@ class Modes:
             strays=tuple(told(fleet, EngineId(it.partition(" on ")[0])) for it in strays),
         )
 
-    async def plan(self, name: str) -> ModePlan:
-        """What opening a window would do, with its sums, and what is in its way. Refuses `not_found`."""
+    async def plan(self, name: str, cap_s: float | None = None) -> ModePlan:
+        """What opening a window would do, with its sums, and what is in its way. Refuses `not_found`.
+
+        `cap_s` None: the mode's default. A cap that is not given, or runs into quiet hours, is in its way.
+        """
         fleet = self.config.fleet
         mode = mode_of(fleet, name)
-        given = Terms(mode=name, cap_s=mode.cap_s, drain_before_s=mode.drain_before_s)
+        cap_s = mode.cap_s if cap_s is None else cap_s
+        given = Terms(mode=name, cap_s=cap_s, drain_before_s=mode.drain_before_s)
         resource = bounded(window_resource(fleet, mode), given)
         left = await left_up(self.look, fleet, mode)
         steps = window_plan(fleet, mode, given.cap_s, resource.drain_s, left)
@@ -93,8 +100,17 @@ class Modes:
                 for it in shifts(fleet, mode)
             ),
             steps=tuple(_step(n, step) for n, step in enumerate(steps, start=1)),
-            refused=None if look.refusal is None else str(look.refusal),
+            refused=self._capped(mode, cap_s) or (None if look.refusal is None else str(look.refusal)),
         )
+
+    def _capped(self, mode: Mode, cap_s: float) -> str | None:
+        """Why a window of that cap would not be opened now without `--force`; its class counts as named."""
+        wish = Wish(mode=mode.name, cap_s=cap_s, override=mode.serving_class.value)
+        try:
+            terms(self.config.fleet, wish, self.clock.now(), self.zone)
+        except (InvalidRequest, TtlRefused) as refusal:
+            return str(refusal)
+        return None
 
     async def _seen(self) -> Seen:
         """The fleet as its nodes see it; what cannot be seen counts as down."""

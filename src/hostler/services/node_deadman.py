@@ -270,6 +270,11 @@ class NodeDeadman:
         """The receipts of restores by deadmen whose windows are not over, their engines known (NODE-4)."""
         return tuple(self.taken_up.values())
 
+    def left_s(self, window: str) -> float | None:
+        """Seconds until its deadman restores at the latest; None where none waits. Looks at files."""
+        own = self.deadmen.state(window)
+        return own.left_s if own is not None and own.waits else None
+
     def restoring(self) -> tuple[str, ...]:
         """The windows that deadmen of this host are putting back now. Looks at files."""
         return tuple(it.window for it in self.deadmen.windows() if it.restoring and not it.over)

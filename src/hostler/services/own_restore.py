@@ -135,7 +135,9 @@ class OwnRestore:
         for lease, holding in kept.items():
             if lease not in self.mind.plans:
                 self.mind.plans[lease] = await self._then(lease, holding)
-            if fence is None and passed(self._end(holding), now) and self._may(lease):
+            # A window's cap is not paused (LEASE-28): its deadman would restore under a fence as well.
+            free = fence is None or holding.mode
+            if free and passed(self._end(holding), now) and self._may(lease):
                 await self._begin(lease, holding)
         self.warn(self._told(kept, now))
 
@@ -152,7 +154,7 @@ class OwnRestore:
                 resource=it.resource,
                 holder=it.holder,
                 things=tuple(thing for thing, of in posts.items() if of.lease == lease),
-                hard_in_s=None if it.hard is None else left(it.hard, now),
+                hard_in_s=None if (end := self._known(it, now)) is None else left(end, now),
                 then=self._sentence(it, now),
             )
             for lease, it in self.held().items()
@@ -169,13 +171,26 @@ class OwnRestore:
         return (*lines, *self._failures())
 
     def _end(self, holding: Holding) -> Moment | None:
-        """Its hard end; time under a fence counts toward nothing, for who is cut off as well (LEASE-28)."""
-        return None if holding.hard is None else holding.hard.plus(self.mind.fenced_s)
+        """Its hard end; time under a fence counts toward nothing but a window's cap (LEASE-28)."""
+        if holding.hard is None or holding.mode:
+            return holding.hard
+        return holding.hard.plus(self.mind.fenced_s)
+
+    def _known(self, holding: Holding, now: Moment) -> Moment | None:
+        """When it is put back here whatever the head does: at its hard end, else by its deadman (WIN-1).
+
+        The schedule tells no end of a window that is stuck, for it waits for a person; its deadman does not.
+        """
+        end = self._end(holding)
+        if end is not None or not holding.mode:
+            return end
+        left_s = self.node.deadman.left_s(holding.lease)
+        return None if left_s is None else now.plus(left_s)
 
     def _sentence(self, holding: Holding, now: Moment) -> str:
         if self.heads_here:
             return "is put back when it ends: its schedule is here"
-        end = self._end(holding)
+        end = self._known(holding, now)
         if end is None:
             return "is kept until the head is back: it has no hard end that is known here"
         when = rfc3339(shown(end, now))

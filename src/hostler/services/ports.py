@@ -111,7 +111,10 @@ class PortReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """A port that was found free, or with `port` None that none was. `looked` are the places asked."""
+    """A port that was found free, or with `port` None that none was. `looked` are the places asked.
+
+    `unknown`: who listens there could not be asked. Then the port is one that nothing written down has.
+    """
 
     host: str
     port: int | None
@@ -120,6 +123,7 @@ class Proposal:
     looked: tuple[str, ...]
     missed: tuple[str, ...] = ()
     note: str = NECESSARY
+    unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,6 +84,11 @@ class LivePorts:
     silent: tuple[SilentRow, ...]
     note: str = ""
 
+    @property
+    def unread(self) -> bool:
+        """Whether the listeners could not be read: `note` says why, and that none is shown says nothing."""
+        return bool(self.note) and not self.ports
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortWatch:

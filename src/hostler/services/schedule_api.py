@@ -129,8 +129,8 @@ class ModesApi(Protocol):
         """Every mode with how the fleet differs from it now."""
         ...
 
-    async def plan(self, name: str) -> ModePlan:
-        """What opening a window would do; changes nothing. Refuses `not_found`."""
+    async def plan(self, name: str, cap_s: float | None = None) -> ModePlan:
+        """What a window of that cap, or the mode's own, would do; changes nothing. Refuses `not_found`."""
         ...
 
 

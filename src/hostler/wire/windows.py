@@ -46,6 +46,13 @@ class AbortBody(Proof):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlanQuery:
+    """Of which cap the window would be; without one, of the mode's default."""
+
+    cap_s: Seconds | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WindowsQuery:
     """Which windows: those that are over too, newest first."""
 

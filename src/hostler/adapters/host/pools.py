@@ -80,3 +80,13 @@ def reader(configured: str | None, root: Path = Path("/")) -> MachineMemory | Fi
     calls = nvml()
     nvidia = NvidiaCards(calls=calls) if calls else None
     return MachineMemory(linux=LinuxMemory(root=root), amd=AmdCards(root=root), nvidia=nvidia)
+
+
+def available_file(configured: str | None) -> str:
+    """The file by which the deadman, which has no reader, knows what is available of the main pool.
+
+    It says the same as the `reader` of that `memory.reader`, but what a card of a unified box lends.
+    """
+    if configured is None:
+        return "/proc/meminfo"
+    return str(Path(configured.removeprefix(FILES)).absolute() / HOST_POOL)

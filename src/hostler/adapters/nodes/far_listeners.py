@@ -24,7 +24,7 @@ class DaemonListeners:
         address = find_daemon(self.env)
         with Client(address) as client:
             found = fitted(client.get(PATH, {"host": host}), LivePorts, address.url)
-        if found.note and not found.ports:
+        if found.unread:
             raise NodeUnreachable(host=host, why=found.note.removesuffix("."))
         return tuple(
             Listening(address=it.address, port=it.port, protocol=it.protocol, uid=0) for it in found.ports

@@ -118,6 +118,7 @@ class OfflinePorts:
             high=wish.high,
             looked=tuple(looked),
             missed=(*missed, *absent),
+            unknown=bool(missed),
         )
 
     def _listening(

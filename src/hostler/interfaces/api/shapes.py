@@ -284,10 +284,15 @@ class Happened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """The snapshot: `cursor` is where later events begin (FEED-1). With `since`: `events` and `more`."""
+    """The snapshot: `cursor` is where later events begin (FEED-1). With `since`: `events` and `more`.
+
+    `elsewhere`: the error of a node that does not own the schedule; resources, leases and jobs are its
+    owner's to tell.
+    """
 
     cursor: str
     time: str | None = None
+    elsewhere: Mapping[str, object] | None = None
     hosts: tuple[HostStatus, ...] = ()
     hold: HoldStatus | None = None
     engines: tuple[EngineStatus, ...] = ()

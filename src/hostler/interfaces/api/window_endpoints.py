@@ -29,6 +29,7 @@ from hostler.wire.windows import (
     ModePlan,
     ModesNow,
     OpenBody,
+    PlanQuery,
     WindowReport,
     WindowsQuery,
 )
@@ -53,6 +54,7 @@ WINDOWING: Final = (
         scope=Scope.SCHEDULE_READ,
         summary="What opening a window of the mode would do, with its arithmetic; changes nothing.",
         handler=windows.plan,
+        query=PlanQuery,
         answer=ModePlan,
         refusals=(NotFound, *READS),
     ),

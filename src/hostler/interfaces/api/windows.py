@@ -7,7 +7,7 @@ from starlette.responses import Response
 from hostler.interfaces.api.answers import json_answer
 from hostler.interfaces.api.endpoint import Call
 from hostler.interfaces.api.idempotency import request_id
-from hostler.wire.windows import AbortBody, CloseBody, OpenBody, WindowsQuery
+from hostler.wire.windows import AbortBody, CloseBody, OpenBody, PlanQuery, WindowsQuery
 
 
 async def modes(call: Call) -> Response:
@@ -17,7 +17,7 @@ async def modes(call: Call) -> Response:
 
 async def plan(call: Call) -> Response:
     """What opening a window would do; nothing is done."""
-    return json_answer(await call.control.modes.plan(call.path["mode"]))
+    return json_answer(await call.control.modes.plan(call.path["mode"], call.query(PlanQuery).cap_s))
 
 
 async def open_window(call: Call) -> Response:

@@ -11,7 +11,7 @@ from typing import Final
 from hostler.domain.fleet import frozen
 from hostler.domain.values import format_duration, shorten
 from hostler.interfaces.cli.output import clock_until, parse_moment, when, with_local_times
-from hostler.wire.schedule import LeaseView
+from hostler.wire.schedule import LeaseView, StepView
 
 _LIMITS: Final[Mapping[str, str]] = frozen(
     {
@@ -25,6 +25,8 @@ _OWED: Final = frozenset({"begun", "done"})
 """Of a step that changed something: what is behind it, and what a release still looks at."""
 _SAID: Final = frozenset({"active", "scheduled"})
 """Of these states the row itself says why."""
+_OVER: Final = _SETTLED | {"done", "skipped"}
+"""States of steps with which nothing is under way."""
 TEXT: Final = 200
 """The longest sentence of others in a line."""
 COLUMNS: Final = ("LEASE", "RESOURCE", "STATE", "ENDS")
@@ -47,7 +49,7 @@ def standing(it: LeaseView, now: str) -> str:
     if it.state == "activating":
         return f"{name} is being made ready for lease {it.id}: {_step(it)}"
     if it.state == "releasing":
-        return f"{name} is being put back (lease {it.id}): {_step(it)}"
+        return f"{name} is being put back (lease {it.id}): {_owed(it)}"
     if it.state == "stuck":
         return f"{name} is stuck (lease {it.id}): {stuck(it)}"
     return f"lease {it.id} on {name} is {it.state}{_because(it, now)}"
@@ -137,12 +139,37 @@ def stuck_lines(it: LeaseView) -> Iterator[str]:
     yield f"next   {next_command(it)}"
 
 
+def going_back(it: LeaseView, now: str) -> str:
+    """Where a lease stands that was given back: a step that is under way ends first (LEASE-16)."""
+    if it.state != "activating":
+        return standing(it, now)
+    return f"{shorten(it.title or it.resource)} is called off (lease {it.id}) after {_step(it)}"
+
+
 def _step(it: LeaseView) -> str:
-    """The step that is under way, and how many there are."""
+    """The step that is under way, of several hosts on which, and how many there are."""
     for number, step in enumerate(it.steps, 1):
-        if step.state not in ("done", "skipped", "undone", "left", "drifted"):
-            return f"step {number} of {len(it.steps)}, {shorten(step.text)}"
+        if step.state not in _OVER:
+            return f"step {number} of {len(it.steps)}, {_placed(it, step)}"
     return f"{len(it.steps)} steps done" if it.steps else "no step is left"
+
+
+def _owed(it: LeaseView) -> str:
+    """What is still to be undone, the next one of each host first; last first, as it is done."""
+    begun = [step for step in it.steps if step.state not in ("planned", "skipped")]
+    owed = [step for step in begun if step.state not in _OVER or step.state == "done"]
+    if not owed:
+        return "all is back, and looked at once more" if begun else "no step is left"
+    nexts = {step.host: step for step in owed}
+    last_first = sorted(nexts.values(), key=lambda step: -step.n)
+    undone = "; ".join(f"undo {_placed(it, step)}" for step in last_first)
+    return f"{len(begun) - len(owed)} of {len(begun)} steps are back; {undone}"
+
+
+def _placed(it: LeaseView, step: StepView) -> str:
+    """A step in its words, with its host where the lease has several."""
+    several = len({each.host for each in it.steps}) > 1
+    return f"{shorten(step.host)}: {shorten(step.text)}" if several else shorten(step.text)
 
 
 def _because(it: LeaseView, now: str) -> str:

@@ -6,19 +6,15 @@ Decides words, exit codes and how long a command waits. What becomes of a lease 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from time import sleep
 from typing import Annotated, Final
 
 from cyclopts import Parameter
 
 from hostler.client import Client
-from hostler.client.drive import Ask, Pause, Steps, drive
-from hostler.client.lease import POLL_S, RELEASE_S, SLACK_S
-from hostler.client.machine import Machine
-from hostler.client.patience import patiently
+from hostler.client.drive import Steps
 from hostler.client.saved import SavedLease
 from hostler.client.trust import ending
-from hostler.domain.errors import Ended, IllegalTransition, LeaseNotFound, NotYours, StaleGeneration
+from hostler.domain.errors import LeaseNotFound, NotYours
 from hostler.domain.lease import State
 from hostler.domain.values import format_duration, shorten
 from hostler.interfaces.cli import lease_text, requests
@@ -29,7 +25,7 @@ from hostler.interfaces.cli.output import say, say_json
 from hostler.interfaces.cli.own_leases import LEASES, Meant, drawer, forget, meant
 from hostler.interfaces.cli.reserve import printing
 from hostler.interfaces.cli.tables import say_table
-from hostler.interfaces.cli.waiting import Holder, holder, taking
+from hostler.interfaces.cli.waiting import End, Holder, holder, put_back, taking
 from hostler.wire.schedule import OneLease
 from hostler.wire.values import to_json
 
@@ -147,7 +143,7 @@ def release(
     with to_head() as client:
         which = meant(client, lease)
         body = {**which.proof(generation=generation, because=because), "abandon": abandon}
-        one = drive(client, _until_over(which, "release", body, wait=not no_wait), sleep)
+        one = put_back(client, _end(which, "release", body), as_json=json, wait=not no_wait)
     return _ended(which, one, as_json=json, wait=not no_wait)
 
 
@@ -167,7 +163,7 @@ def cancel(
     with to_head() as client:
         which = meant(client, id_)
         body = which.proof(generation=generation, because=because)
-        one = drive(client, _until_over(which, "cancel", body, wait=True), sleep)
+        one = put_back(client, _end(which, "cancel", body), as_json=json)
     return _ended(which, one, as_json=json, wait=True)
 
 
@@ -175,28 +171,8 @@ def _path(which: Meant, verb: str) -> str:
     return at(LEASES, which.id, verb)
 
 
-def _until_over(which: Meant, verb: str, body: Mapping[str, object], *, wait: bool) -> Steps[OneLease]:
-    """The lease once it is over or stuck; without `wait` as it is at once.
-
-    Asking again is harmless (R38); it is not done once the lease is stuck, which would try anew. A head that
-    goes away meanwhile is ridden out for a minute, one that is away from the start is not.
-    """
-    machine, longest, patience_s = Machine(), POLL_S if wait else 0.0, 0.0
-    asked = Ask(path=_path(which, verb), body={**body, "wait_s": longest}, timeout_s=longest + SLACK_S)
-    while True:
-        began = machine.elapsed()
-        try:
-            got = yield from patiently(asked, machine, patience_s)
-        except (Ended, IllegalTransition, StaleGeneration):
-            got = yield from patiently(Ask(path=at(LEASES, which.id)), machine, patience_s)
-            if not State(answer(got.value, OneLease).lease.state).ended:
-                raise
-        one = answer(got.value, OneLease)
-        if not wait or State(one.lease.state).ended or one.lease.state == State.STUCK:
-            return one
-        patience_s = RELEASE_S
-        if machine.elapsed() - began < 1.0:
-            yield Pause(seconds=1.0)
+def _end(which: Meant, verb: str, body: Mapping[str, object]) -> End:
+    return End(path=at(LEASES, which.id), verb=verb, body=body)
 
 
 def _ended(which: Meant, found: OneLease, *, as_json: bool, wait: bool) -> int:

@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 
 from hostler.domain.values import format_duration, shorten
 from hostler.interfaces.cli.daemon import answer, at, to_head
-from hostler.interfaces.cli.options import AsJson
+from hostler.interfaces.cli.options import AsJson, Duration
 from hostler.interfaces.cli.output import say, say_json
 from hostler.interfaces.cli.tables import say_table
 from hostler.wire.windows import ModePlan, ModesNow, ModeView
@@ -46,20 +46,23 @@ def mode(*, json: AsJson = False) -> int:
     return 0
 
 
-@app.command(help_epilogue="Example: hostler mode plan heavy")
+@app.command(help_epilogue="Example: hostler mode plan heavy --cap 1h")
 def plan(
     name: Annotated[str, Parameter(help="A mode of the config, as `hostler mode` lists them.")],
     /,
     *,
+    cap: Annotated[
+        Duration | None, Parameter(show_default=False, help="The window's cap; else the mode's default.")
+    ] = None,
     json: AsJson = False,
 ) -> int:
     """Print the steps of a window with their arithmetic, and change nothing."""
     with to_head() as client:
-        raw = client.get(at(PATH, name, "plan"))
+        raw = client.get(at(PATH, name, "plan"), {} if cap is None else {"cap_s": cap})
     if json:
         say_json(raw)
         return 0
-    for text in lines(answer(raw, ModePlan)):
+    for text in lines(answer(raw, ModePlan), given=cap is not None):
         say(text)
     return 0
 
@@ -96,8 +99,8 @@ def _back(names: Sequence[str], within_s: float) -> str:
     return f"{', '.join(map(shorten, names))} {come} back within {format_duration(within_s)}"
 
 
-def lines(it: ModePlan) -> Iterator[str]:
-    """A plan for people: the sums, the steps, the times, what is in the way."""
+def lines(it: ModePlan, *, given: bool = False) -> Iterator[str]:
+    """A plan for people: sums, steps, times, what is in the way. `given`: the cap was asked for."""
     yield f"{shorten(it.mode)}: leases {shorten(it.resource)} ({', '.join(map(shorten, it.covers))})"
     for host in it.hosts:
         yield f"  {shorten(host.host)}: {shorten(host.text, 200)}"
@@ -109,7 +112,7 @@ def lines(it: ModePlan) -> Iterator[str]:
     for step in it.steps:
         yield f"{step.n:>3}  {shorten(step.host)}  {shorten(step.text, 200)}"
     yield (
-        f"cap {format_duration(it.cap_s)} by default; no new requests for the last"
+        f"cap {format_duration(it.cap_s)}{'' if given else ' by default'}; no new requests for the last"
         f" {format_duration(it.drain_before_s)}"
     )
     if it.refused is not None:

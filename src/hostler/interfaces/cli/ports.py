@@ -27,6 +27,8 @@ from hostler.wire.values import to_json
 FINDINGS: Final = 65
 """Exit code where something was found (PORT-3)."""
 NONE_FREE: Final = 71
+UNKNOWN: Final = 69
+"""Exit code where who listens could not be asked: nothing found is not nothing there."""
 PATH: Final = "/v1/hostler/ports"
 _RANGE: Final = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 _PAIR: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
@@ -129,7 +131,10 @@ def live(
     ] = None,
     json: AsJson = False,
 ) -> int:
-    """Show who listens on a host of the fleet, beside the registry. Exit 65 where somebody is in no row."""
+    """Show who listens on a host of the fleet, beside the registry. Exit 65 where somebody is in no row.
+
+    Exit 69 where that host does not answer, or its listeners cannot be read.
+    """
     from hostler.interfaces.cli.daemon import answer, connected
 
     with connected() as client:
@@ -139,6 +144,8 @@ def live(
         say_json(raw)
     else:
         say_live(found)
+    if found.unread:
+        return UNKNOWN
     return 0 if all(port.known for port in found.ports) else FINDINGS
 
 
@@ -153,14 +160,19 @@ def free(
     json: AsJson = False,
     parts: Parts,
 ) -> int:
-    """Propose a port that registry, files and listeners leave free. Exit 71 where none is."""
+    """Propose a port that registry, files and listeners leave free. Exit 71 where none is.
+
+    Exit 69 where it is not known who listens there: what is proposed is free in registry and files only.
+    """
     wish = Wish(host=host, low=span[0], high=span[1], address=address, protocol=protocol)
     proposal = parts.free(wish, config=config)
     if json:
         say_json(to_json(proposal))
     else:
         say_proposal(proposal)
-    return 0 if proposal.port is not None else NONE_FREE
+    if proposal.port is None:
+        return NONE_FREE
+    return UNKNOWN if proposal.unknown else 0
 
 
 @app.command(

@@ -54,19 +54,26 @@ def say_proposal(proposal: Proposal, *, taken: bool = False) -> None:
     """The port, where it was looked for, and what that does not say."""
     where = f"{proposal.low}-{proposal.high} of {shorten(proposal.host)}"
     if not taken:
-        say(
-            f"{proposal.port} in {where} is free."
-            if proposal.port is not None
-            else f"None in {where} is free."
-        )
+        say(_proposed(proposal, where))
     say(f"Looked at {', '.join(proposal.looked)}.")
     for missed in proposal.missed:
         say(shorten(missed, LONGEST))
     say(NECESSARY)
 
 
+def _proposed(proposal: Proposal, where: str) -> str:
+    if proposal.port is None:
+        return f"None in {where} is free."
+    if proposal.unknown:
+        return f"Whether {proposal.port} in {where} is free is not known: it is in no row and no file."
+    return f"{proposal.port} in {where} is free."
+
+
 def say_live(found: LivePorts) -> None:
     """Every listener with its owner, then the rows on whose ports nothing listens."""
+    if found.unread:
+        say(f"Who listens on {shorten(found.host)} is not known. {shorten(found.note, LONGEST)}")
+        return
     say_table(LIVE, [_row(each) for each in found.ports], empty="Nothing was found listening.", spare=SPARE)
     for row in found.silent:
         ports = str(row.port) if row.port == row.last else f"{row.port}-{row.last}"

@@ -20,7 +20,7 @@ from hostler.interfaces.api.shapes import Schedule
 from hostler.interfaces.cli import engines, routes, schedule_text
 from hostler.interfaces.cli.daemon import SCHEDULE, answer, to_head
 from hostler.interfaces.cli.events import Line, line
-from hostler.interfaces.cli.failure import usage
+from hostler.interfaces.cli.failure import advice, usage
 from hostler.interfaces.cli.options import AsJson
 from hostler.interfaces.cli.output import hold_line, say, say_json
 from hostler.interfaces.cli.progress import while_read
@@ -122,6 +122,9 @@ def _show(it: Schedule) -> None:
     if it.hold is not None:
         say(f"hold     {hold_line(it.hold, now)}")
     say(f"cursor   {shorten(it.cursor)}")
+    if it.elsewhere is not None:
+        refusal = refusal_from(it.elsewhere)
+        say(f"leases   not known here: {shorten(f'{refusal} {advice(refusal)}', 400)}")
     say()
     if it.resources or it.leases or it.jobs:
         say_table(
@@ -141,6 +144,8 @@ def _show(it: Schedule) -> None:
 def _calendar(it: Schedule) -> int:
     from hostler.interfaces.cli.ics import calendar
 
+    if it.elsewhere is not None:
+        raise refusal_from(it.elsewhere)  # An empty calendar would say that nothing is booked.
     sys.stdout.write(calendar(it.leases, it.time or ""))
     sys.stdout.flush()
     return 0

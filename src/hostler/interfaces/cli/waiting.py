@@ -7,8 +7,11 @@ that is away is ridden out, is `hostler.client.lease`'s.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import sleep
 from typing import Final, TypeVar
@@ -16,12 +19,15 @@ from typing import Final, TypeVar
 from hostler.client import Client
 from hostler.client.address import state_dir
 from hostler.client.drive import Ask, Pause, Steps, drive
-from hostler.client.lease import Leases
-from hostler.client.patience import passes
+from hostler.client.lease import RELEASE_S, SLACK_S, Leases
+from hostler.client.machine import Machine
+from hostler.client.patience import passes, patiently
 from hostler.client.saved import SavedLease, saved_leases
-from hostler.domain.errors import Refusal, WaitTimedOut
-from hostler.domain.values import shorten
+from hostler.domain.errors import Ended, IllegalTransition, Refusal, StaleGeneration, WaitTimedOut
+from hostler.domain.lease import State
+from hostler.domain.values import format_duration, shorten
 from hostler.interfaces.cli import lease_text
+from hostler.interfaces.cli.daemon import answer
 from hostler.interfaces.cli.failure import WAIT_TIMED_OUT, complain, fail, mutter
 from hostler.interfaces.cli.output import on_terminal
 from hostler.interfaces.cli.signals import Interruptible, Signalled, interruptible
@@ -30,6 +36,11 @@ from hostler.wire.schedule import OneLease
 T = TypeVar("T")
 
 GIVING_BACK: Final = "\ninterrupted: giving back; once more to leave at once\n"
+LOOK_S: Final = 2.0
+"""What takes longer is shown (INTERFACE-2): so often it is asked how far it is."""
+COUNT_S: Final = 1.0
+SOON_S: Final = 2.0
+"""A line that stands for less does not say so."""
 _CLEAR_LINE: Final = "\r\x1b[K"
 
 
@@ -37,17 +48,25 @@ _CLEAR_LINE: Final = "\r\x1b[K"
 class Shown:
     """What is shown while a command waits: one line that changes on a terminal, else a line per change.
 
-    On stderr: stdout is the answer's. `quiet` shows nothing, as with --json.
+    On stderr: stdout is the answer's. `quiet` shows nothing, as with --json. On a terminal the line says
+    since when it stands, while `lasting`.
     """
 
     quiet: bool = False
     said: str = ""
+    since: float = 0.0
     live: bool = field(default_factory=lambda: on_terminal(sys.stderr))
+    machine: Machine = field(default_factory=Machine)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def told(self, one: OneLease) -> None:
         """Where the lease stands now, unless it is active: that is the answer itself."""
         if one.lease.state != "active":
             self.say(lease_text.standing(one.lease, one.at))
+
+    def going_back(self, one: OneLease) -> None:
+        """How far the lease is on its way back."""
+        self.say(lease_text.going_back(one.lease, one.at))
 
     def trouble(self, refusal: Refusal) -> None:
         """The head is away; the place is kept and asked for again (R94)."""
@@ -57,14 +76,45 @@ class Shown:
         """Show `text` when it is not what is shown already."""
         if self.quiet or text == self.said:
             return
-        self.said = text
-        mutter(f"{_CLEAR_LINE}{text}" if self.live else f"{text}\n")
+        with self.lock:
+            self.said, self.since = text, self.machine.elapsed()
+            if self.live:
+                self._draw()
+            else:
+                mutter(f"{text}\n")
 
     def clear(self) -> None:
         """Take the changing line away, before anything else is printed."""
-        if self.live and self.said and not self.quiet:
-            mutter(_CLEAR_LINE)
-        self.said = ""
+        with self.lock:
+            if self.live and self.said and not self.quiet:
+                mutter(_CLEAR_LINE)
+            self.said = ""
+
+    @contextmanager
+    def lasting(self) -> Iterator[None]:
+        """While this lasts the changing line counts its seconds; at the end it is taken away."""
+        over = threading.Event()
+        counting = threading.Thread(target=self._count, args=(over,), daemon=True)
+        if self.live and not self.quiet:
+            counting.start()
+        try:
+            yield
+        finally:
+            over.set()
+            self.clear()
+
+    def _count(self, over: threading.Event) -> None:
+        while not over.wait(COUNT_S):
+            with self.lock:
+                if self.said and not over.is_set():
+                    self._draw()
+
+    def _draw(self) -> None:
+        """The line and since when it stands, cut to one row: a longer one could not be taken away."""
+        stands = self.machine.elapsed() - self.since
+        tail = f" ({format_duration(stands)})" if stands >= SOON_S else ""
+        room = shutil.get_terminal_size().columns - 1 - len(tail)
+        mutter(f"{_CLEAR_LINE}{shorten(self.said, max(1, room))}{tail}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +127,8 @@ class Holder:
 
     def do(self, steps: Steps[T]) -> T:
         """Do the steps, showing when the head is away."""
-        try:
+        with self.shown.lasting():
             return drive(self.client, _watched(steps, self.shown), sleep)
-        finally:
-            self.shown.clear()
 
     def give_back(self, saved: SavedLease) -> None:
         """Give back what that request may have made, if its steps have not done so themselves."""
@@ -125,6 +173,51 @@ def taking(
             # Nobody reads what was to be printed: who asked never heard of the lease.
             holder.give_back(saved)
             raise
+
+
+def put_back(client: Client, end: End, *, as_json: bool, wait: bool = True) -> OneLease:
+    """The lease once it is over or stuck, how far it is shown meanwhile; without `wait` as it is at once."""
+    shown = Shown(quiet=as_json)
+    with shown.lasting():
+        return drive(client, _watched(_until_over(end, shown, wait=wait), shown), sleep)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """A call that ends the lease at `path`. `again`: it may be repeated until the lease is over or stuck."""
+
+    path: str
+    verb: str
+    body: Mapping[str, object]
+    again: bool = True
+
+
+def _until_over(end: End, shown: Shown, *, wait: bool) -> Steps[OneLease]:
+    """Asking again is harmless (R38); it is not done once the lease is stuck, which would try anew.
+
+    A head that goes away meanwhile is ridden out for a minute, one that is away from the start is not.
+    """
+    machine, longest, patience_s = Machine(), LOOK_S if wait else 0.0, 0.0
+    look = Ask(path=end.path)
+    asked = Ask(
+        path=f"{end.path}/{end.verb}", body={**end.body, "wait_s": longest}, timeout_s=longest + SLACK_S
+    )
+    while True:
+        began = machine.elapsed()
+        try:
+            got = yield from patiently(asked, machine, patience_s)
+        except (Ended, IllegalTransition, StaleGeneration):
+            got = yield from patiently(look, machine, patience_s)
+            if not State(answer(got.value, OneLease).lease.state).ended:
+                raise
+        one = answer(got.value, OneLease)
+        if not wait or State(one.lease.state).ended or one.lease.state == State.STUCK:
+            return one
+        shown.going_back(one)
+        patience_s = RELEASE_S
+        asked = asked if end.again else look
+        if machine.elapsed() - began < 1.0:
+            yield Pause(seconds=1.0)
 
 
 def _tell_interrupted(holder: Holder, saved: SavedLease, *, as_json: bool) -> None:

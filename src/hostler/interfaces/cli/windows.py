@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from time import sleep
-from typing import Annotated, Final
+from typing import Annotated
 
 from cyclopts import App, Parameter
 
@@ -29,15 +28,12 @@ from hostler.interfaces.cli.own_leases import Meant, drawer, forget
 from hostler.interfaces.cli.reserve import printing
 from hostler.interfaces.cli.run.child import check
 from hostler.interfaces.cli.run.command import HELP, Running
-from hostler.interfaces.cli.waiting import Holder, holder, taking
+from hostler.interfaces.cli.waiting import End, Holder, holder, put_back, taking
 from hostler.services.deadman_needs import DeadmanState
 from hostler.services.deadman_offline import OfflineDeadmen
 from hostler.wire.schedule import LeaseList, LeaseView, OneLease
 from hostler.wire.values import to_json
 from hostler.wire.windows import BackView, WindowReport
-
-WAIT_S: Final = 25.0
-SLACK_S: Final = 15.0
 
 ModeName = Annotated[str, Parameter(name="mode", help="A mode of the config, as `hostler mode` lists them.")]
 WindowName = Annotated[
@@ -281,14 +277,11 @@ def _meant(it: LeaseView) -> Meant:
 def _end(verb: str, name: str | None, more: Mapping[str, object], because: str, *, as_json: bool) -> int:
     with to_head() as client:
         which = _meant(_named(client, name))
-        body = {**which.proof(because=because), **more, "wait_s": WAIT_S}
-        path = at(WINDOWS, which.id)
-        raw = client.post(f"{path}/{verb}", body, timeout_s=WAIT_S + SLACK_S)
-        # Asking anew would try a stuck one again: from here on it is looked at.
-        while (one := answer(raw, OneLease)).lease.state in ("activating", "active", "releasing"):
-            sleep(0.5)
-            raw = client.get(path)
-        told = answer(client.get(f"{path}/report"), WindowReport)
+        body = {**which.proof(because=because), **more}
+        # Asking anew would try a stuck one again: after the first time it is looked at.
+        end = End(path=at(WINDOWS, which.id), verb=verb, body=body, again=False)
+        one = put_back(client, end, as_json=as_json)
+        told = answer(client.get(f"{end.path}/report"), WindowReport)
     it = one.lease
     if State(it.state).ended and which.saved is not None:
         forget(which.saved)
