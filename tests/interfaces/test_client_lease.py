@@ -11,6 +11,7 @@ import pytest
 
 from hostler.client.drive import drive
 from hostler.client.facade import Hostler
+from hostler.client.lease import STEPS_S
 from hostler.client.saved import SavedLease, by_resource
 from hostler.client.senders import Client
 from hostler.domain.errors import (
@@ -27,7 +28,7 @@ from hostler.domain.errors import (
     WrongScope,
 )
 from hostler.domain.lease import State
-from hostler.wire.schedule import OneLease
+from hostler.wire.schedule import OneLease, StepView
 from tests.fakes.head import Head
 from tests.interfaces.holders import ahostler, hostler
 
@@ -208,6 +209,26 @@ def test_an_activation_is_waited_for_without_a_wait(head: Head, holder: Hostler)
     head.leases.turn(it.id, state=State.ACTIVE)
     waiting.join(20)
     assert [one.lease.state for one in got] == [State.ACTIVE]
+
+
+def test_how_far_an_activation_is_is_asked_every_few_seconds(head: Head, holder: Hostler) -> None:
+    """INTERFACE-2, LEASE-4: steps are told while they are done, though the lease's state stays the same."""
+    head.leases.activates = False
+    steps = tuple(
+        StepView(n=n, host="crow", text=f"suspend e{n}", state="done" if n == 1 else "begun") for n in (1, 2)
+    )
+    seen = list[tuple[StepView, ...]]()
+
+    def told(one: OneLease) -> None:
+        seen.append(one.lease.steps)
+        if one.lease.state == State.ACTIVATING:
+            changes = {"state": State.ACTIVE} if one.lease.steps else {"steps": steps}
+            head.leases.turn(one.lease.id, **changes)
+
+    holder.run(holder.leases.take(holder.leases.prepare("pair", now=True), told=told))
+    assert seen[:2] == [(), steps]
+    asked = [it.body for it in head.asked("POST", "/renew")]
+    assert [body["wait_s"] for body in asked if isinstance(body, dict)] == [STEPS_S] * len(asked)
 
 
 def interrupted(act: Callable[[], object]) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import dataclass
+
 from hostler.domain.errors import EngineFailed
 from hostler.domain.lease import Failing, State
 from tests.services.lease_house import House
@@ -46,6 +49,36 @@ async def test_a_host_that_cannot_end_processes_leaves_the_lease_stuck() -> None
     lease = await house.release(State.EXPIRED)
     assert lease.failing is not None
     assert lease.failing.seen == "raven: The node of crow does not answer: no route to host"
+
+
+async def test_a_silent_host_keeps_no_process_of_another_alive() -> None:
+    """LEASE-19, F03: at the hard end every host is asked at once, not one after the other."""
+    raven = asyncio.Event()
+    nodes = {"crow": _Silent(until=raven), "raven": _Ending(asked=raven)}
+    house = House(())
+    house.nodes = nodes  # type: ignore[assignment] # only what is called
+    await house.take()
+    async with asyncio.timeout(20):
+        lease = await house.release(State.EXPIRED)
+    assert lease.state is State.EXPIRED
+
+
+@dataclass
+class _Silent:
+    until: asyncio.Event
+
+    async def end_processes(self, lease: str) -> list[str]:
+        await self.until.wait()
+        return []
+
+
+@dataclass
+class _Ending:
+    asked: asyncio.Event
+
+    async def end_processes(self, lease: str) -> list[str]:
+        self.asked.set()
+        return []
 
 
 class _Away:

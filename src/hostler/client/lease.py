@@ -40,6 +40,8 @@ from hostler.wire.windows import OpenBody
 
 POLL_S: Final = 25.0
 """How long the head is asked to keep an answer back until something changes."""
+STEPS_S: Final = 2.0
+"""The same of a lease that is being given: how far its steps are is no change of its state."""
 SLACK_S: Final = 15.0
 SHORT_S: Final = 5.0
 """How long somebody who does not wait for the resource waits for a head that is away."""
@@ -175,7 +177,7 @@ class Leases:
                 raise WaitTimedOut(
                     resource=saved.resource, waited_s=round(wait_s or 0), why=one.lease.why or state.value
                 )
-            one = yield from self._next(saved, one, min(POLL_S, left) if state.waits else POLL_S, left)
+            one = yield from self._next(saved, one, min(POLL_S, left) if state.waits else STEPS_S, left)
 
     def _next(self, saved: SavedLease, one: OneLease, poll_s: float, left: float) -> Steps[OneLease]:
         """The lease after its next change, or after a while. What holds it is given time to act."""
