@@ -5,6 +5,7 @@ Decides words, exit codes and how long a command waits. What becomes of a lease 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Final
 
@@ -46,8 +47,10 @@ Generation = Annotated[
 
 def mine(*, json: AsJson = False) -> int:
     """Show what you have asked for: each lease and place with where it stands and the next command."""
+    saved = [it for it in drawer().list() if it.lease is not None]
     with to_head() as client:
-        found = [_told(client, it) for it in drawer().list() if it.lease is not None]
+        url = client.address.url
+        found = [_told(client, it) for it in saved if it.url == url]
     told = [it for it in found if it is not None]
     if json:
         say_json({"leases": [to_json(one.lease) for one in told], "next": None})
@@ -59,13 +62,13 @@ def mine(*, json: AsJson = False) -> int:
     for one in told:
         for text in lease_text.notes(one.lease, one.at):
             say(text)
+    for other, count in sorted(Counter(it.url for it in saved if it.url != url).items()):
+        say(f"{count} more at {shorten(other)}: HOSTLER_HEAD_URL={shorten(other)} hostler mine")
     return 0
 
 
 def _told(client: Client, it: SavedLease) -> OneLease | None:
     """What the head says of a saved lease; one that is over is told this once, and forgotten."""
-    if it.url != client.address.url:
-        return None
     try:
         one = answer(client.get(at(LEASES, it.lease or "")), OneLease)
     except LeaseNotFound:
