@@ -67,7 +67,7 @@ async def test_a_free_resource_is_taken_and_given_back(head: Head, user: Shell, 
 
 async def test_leases_at_another_head_are_not_denied(head: Head, user: Shell) -> None:
     """LEASE-9: `mine` asks the head that is named, and says at which others this user has leases."""
-    assert (await user.inside("reserve", "pair")).code == 0
+    assert (await user.run("reserve", "pair")).code == 0
     with listening() as other:
         other.key = KEY
         found = await user.run("mine", HOSTLER_HEAD_URL=other.url)
