@@ -9,12 +9,13 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Final
 
 from tests.interfaces.terminal import HOSTLER, Ended, Shell
 
 Process = asyncio.subprocess.Process
 Start = Callable[..., Awaitable[Process]]
-LONGEST_S = 40
+LONGEST_S: Final = 40
 
 
 @asynccontextmanager
@@ -89,16 +90,6 @@ def _read(pid: int, name: str) -> bytes:
 def stat_of(pid: int) -> list[bytes]:
     """The fields of its stat behind the name: state, parent, group and so on."""
     return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Return once it holds: for what nobody tells us of."""
-    await asyncio.wait_for(asyncio.to_thread(_look, holds), LONGEST_S)
-
-
-def _look(holds: Callable[[], bool]) -> None:
-    while not holds():
-        os.sched_yield()
 
 
 def state(pid: int) -> str:

@@ -10,10 +10,12 @@ import pytest
 from hostler.client.saved import saved_leases
 from hostler.domain.lease import State
 from hostler.wire.jobs import UpdateBody
+from tests.fakes.fake_engine import eventually
 from tests.fakes.head import KEY, Head, Heard
 from tests.fakes.head_jobs import JobRow
 from tests.fakes.signals import send
 from tests.interfaces.going import (
+    LONGEST_S,
     Process,
     Start,
     alive,
@@ -25,7 +27,6 @@ from tests.interfaces.going import (
     shown,
     stat_of,
     state,
-    until,
     words_of,
 )
 from tests.interfaces.terminal import Shell, shell
@@ -179,15 +180,19 @@ async def test_signals_are_passed_on(head: Head, start: Start, number: signal.Si
 async def test_a_stopped_run_goes_on(head: Head, start: Start, tmp_path: Path) -> None:
     """JOB-5: SIGTSTP stops the command and run itself, the lease is kept; SIGCONT lets both go on."""
     go = tmp_path / "go"
-    run = await start(f"echo ready >&2; until [ -e {go} ]; do sleep 0.05; done; exit 5", *SHORT)
+    os.mkfifo(go)
+    line = os.open(go, os.O_RDWR)
+    # It starts no process: a shell that is stopped while it starts one (vfork) is not seen to be.
+    run = await start(f"echo ready >&2; read word < {go}; exit 5", *SHORT)
     await shown(run, "ready")
     send(run, signal.SIGTSTP)
-    await until(lambda: state(run.pid) == "T")
+    await eventually(lambda: state(run.pid) == "T", "run is stopped", patience_s=LONGEST_S)
     before = len(head.asked("POST", "/renew"))
     await asyncio.to_thread(head.until, lambda: len(head.asked("POST", "/renew")) >= before + 2, "renewals")
-    go.touch()
+    os.write(line, b"on\n")
     send(run, signal.SIGCONT)
     assert (await ended(run)).code == 5
+    os.close(line)
 
 
 async def test_a_lost_lease_ends_the_command(head: Head, start: Start) -> None:
@@ -283,7 +288,7 @@ async def test_nothing_beats_for_a_run_that_is_gone(start: Start) -> None:
     children = below(run.pid)
     beat = next(it for it in children if b"run.beat" in words_of(it))
     send(run, signal.SIGKILL)
-    await until(lambda: not alive(beat))
+    await eventually(lambda: not alive(beat), "its beats end", patience_s=LONGEST_S)
     for pid in children:
         kill(pid)
 
