@@ -12,7 +12,7 @@ async def test_the_local_key_goes_to_no_head(head: Head, user: Shell, tmp_path: 
     (tmp_path / "local.key").chmod(0o600)
     env = {name: value for name, value in user.env.items() if name != "HOSTLER_HEAD_API_KEY"}
     _, err = told(await Shell(env={**env, "HOSTLER_API_KEY": "hk_other"}).run("reserve", "pair"))
-    assert "for the daemon of HOSTLER_HEAD_URL into HOSTLER_HEAD_API_KEY" in err[1]
+    assert "asked without a key: set HOSTLER_HEAD_API_KEY to one of its keys" in err[1]
     assert [it.headers.get("authorization") for it in head.heard] == [None]
     head.redirect_to = "http://127.0.0.1:9"
     code, _ = told(await user.run("reserve", "pair", "--wait"))

@@ -32,10 +32,6 @@ BROKEN_PIPE: Final = 141
 LONGEST: Final = 600
 FOR_PEOPLE: Final[Mapping[str, str]] = frozen(
     {
-        "no_key": (
-            "Put one into HOSTLER_API_KEY, for the daemon of HOSTLER_HEAD_URL into HOSTLER_HEAD_API_KEY."
-            " The key of a daemon's own user is read from its local.key."
-        ),
         "loading": "It goes on loading; `hostler status --watch` shows when it is ready.",
         "queue_full": "Try again when some have ended; `hostler requests` lists what is under way.",
         "cursor_reset": "`hostler schedule` shows what is there now, and the cursor to go on from.",
