@@ -21,13 +21,17 @@ async def test_the_local_key_goes_to_no_head(head: Head, user: Shell, tmp_path: 
 
 
 async def test_a_secret_goes_to_no_other_head(head: Head, user: Shell) -> None:
-    """LEASE-9, R89: what was asked of one head is not shown, renewed or released at another."""
+    """LEASE-9, R89: what was asked of one head is not told or changed at another; `mine` says where it is."""
     assert (await user.run("reserve", "pair")).code == 0
     (lease,) = head.of(State.ACTIVE)
     with listening() as other:
         other.key = KEY
         elsewhere = Shell(env={**user.env, "HOSTLER_HEAD_URL": other.url})
-        assert (await elsewhere.inside("mine")).out == "You hold nothing and wait for nothing.\n"
+        assert (await elsewhere.inside("mine")).out.splitlines() == [
+            "You hold nothing and wait for nothing.",
+            f"1 more at {head.url}: HOSTLER_HEAD_URL={head.url} hostler mine",
+        ]
+        assert "more at" not in (await user.inside("mine")).out
         for words in (("release", lease.id), ("renew", "pair"), ("job", "start", "x", "--lease", lease.id)):
             assert (await elsewhere.inside(*words)).code == 66
         assert [it for it in other.heard if it.body is not None] == []

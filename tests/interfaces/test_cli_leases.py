@@ -9,7 +9,7 @@ import pytest
 
 from hostler.domain.errors import WrongScope
 from hostler.domain.lease import State
-from tests.fakes.head import KEY, Head, echoes, listening
+from tests.fakes.head import KEY, Head, echoes
 from tests.fakes.signals import send
 from tests.interfaces.going import Start, ended, going, shown
 from tests.interfaces.terminal import Ended, Shell
@@ -63,19 +63,6 @@ async def test_a_free_resource_is_taken_and_given_back(head: Head, user: Shell, 
     assert (gone.code, gone.out) == (0, f"lease {lease.id} on pair is released.\n")
     assert private(tmp_path) == []
     assert (await user.inside("mine")).out == "You hold nothing and wait for nothing.\n"
-
-
-async def test_leases_at_another_head_are_not_denied(head: Head, user: Shell) -> None:
-    """LEASE-9: `mine` asks the head that is named, and says at which others this user has leases."""
-    assert (await user.run("reserve", "pair")).code == 0
-    with listening() as other:
-        other.key = KEY
-        found = await user.run("mine", HOSTLER_HEAD_URL=other.url)
-    assert found.out.splitlines() == [
-        "You hold nothing and wait for nothing.",
-        f"1 more at {head.url}: HOSTLER_HEAD_URL={head.url} hostler mine",
-    ]
-    assert "more at" not in (await user.inside("mine")).out
 
 
 async def test_a_held_resource_is_refused_with_who_has_it(head: Head, user: Shell, tmp_path: Path) -> None:
