@@ -132,6 +132,8 @@ def test_where_the_fleet_is_in_one_sentence() -> None:
         "the fleet is in no mode; heavy is nearest: down: glm on crow; up beside it: bots on crow;"
         " routes: chat on local, not away"
     )
+    told = mode_words.standing(replace(now, present=None, silent=("raven",)))
+    assert told.endswith("; raven says nothing, so what runs there is not known; window ls_1 is open")
     none = ModesNow(at=AT, present=None, nearest=None, window=None, modes=())
     assert mode_words.standing(none) == "the config has no modes"
 

@@ -341,6 +341,18 @@ async def test_the_present_mode_is_shown_and_how_far_the_others_are() -> None:
         near = await modes.modes()
         assert (near.present, near.nearest) == (None, "heavy")
         assert next(each for each in near.modes if each.name == "heavy").extra == ("bench on crow",)
+        assert near.silent == ()
+
+
+async def test_a_host_that_says_nothing_is_named_beside_what_is_down() -> None:
+    """MODE-2: of a host that cannot be asked nothing is known, and that is said."""
+    async with room() as it:
+        away = NodeUnreachable(host="crow", why="it is away")
+        it.node.faults |= {f"observe stop {engine}": away for engine in it.node.world.engines}
+        now = await it.head.parts.modes.modes()
+        assert (now.present, now.silent) == (None, ("crow",))
+        del it.node.faults["observe stop bots"]
+        assert (await it.head.parts.modes.modes()).silent == ()
 
 
 async def test_a_plan_is_shown_with_its_arithmetic_and_changes_nothing() -> None:

@@ -16,7 +16,7 @@ from hostler.domain.fleet import DriverKind, Engine, Fleet
 from hostler.domain.lease import Lease
 from hostler.domain.resource import Resource
 from hostler.domain.step import Found, FoundEngine, Step, StopEngine
-from hostler.domain.values import EngineId
+from hostler.domain.values import EngineId, HostName
 from hostler.services.needs import Clock
 from hostler.services.operations import Operations
 from hostler.services.promotion import asking
@@ -31,25 +31,36 @@ _OTHERS: Final = (DriverKind.EXTERNAL, DriverKind.DISTRIBUTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What one look at engines found: those that are up, and the hosts of which nothing was seen."""
+
+    up: frozenset[EngineId]
+    silent: tuple[HostName, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FleetLook:
     """Looks at what steps would find, on the head."""
 
     nodes: Mapping[str, Node]
     clock: Clock
 
-    async def up(self, fleet: Fleet) -> frozenset[EngineId]:
-        """The engines of every host that are up, a distributed one by its members."""
-        known = [it for it in fleet.engines.values() if it.driver not in _OTHERS]
-        return await self.up_of(known)
+    async def seen(self, fleet: Fleet) -> Seen:
+        """The engines of every host that are up, a distributed one by its members; who could not be asked."""
+        return await self.seen_of([it for it in fleet.engines.values() if it.driver not in _OTHERS])
 
     async def up_of(self, engines: Collection[Engine]) -> frozenset[EngineId]:
         """Those of these engines that are up."""
-        steps = [StopEngine(host=it.host, engine=it.id) for it in engines]
-        found = await self.found(steps)
-        return frozenset(
-            it.id
-            for it, seen in zip(engines, found, strict=True)
-            if isinstance(seen, FoundEngine) and seen.up
+        return (await self.seen_of(engines)).up
+
+    async def seen_of(self, engines: Collection[Engine]) -> Seen:
+        """The same of these engines."""
+        found = await self.found([StopEngine(host=it.host, engine=it.id) for it in engines])
+        pairs = list(zip(engines, found, strict=True))
+        answered = {it.host for it, seen in pairs if seen is not None}
+        return Seen(
+            up=frozenset(it.id for it, seen in pairs if isinstance(seen, FoundEngine) and seen.up),
+            silent=tuple(sorted({it.host for it in engines} - answered)),
         )
 
     async def found(self, steps: Sequence[Step], lease: Lease | None = None) -> list[Found | None]:

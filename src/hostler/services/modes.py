@@ -51,7 +51,7 @@ class Modes:
     async def modes(self) -> ModesNow:
         """Every mode with how the fleet differs from it now."""
         fleet = self.config.fleet
-        seen = await self._seen()
+        seen, silent = await self._seen()
         whole = {name: by_members(fleet, mode) for name, mode in fleet.modes.items()}
         live, left = await self.store.read(_windows)
         strange = left | named_only(fleet)
@@ -64,6 +64,7 @@ class Modes:
             nearest=None if found is None else found.mode,
             window=window,
             modes=tuple(_view(it, difference(whole[it.name], seen, strange)) for it in fleet.modes.values()),
+            silent=silent,
             strays=tuple(told(fleet, EngineId(it.partition(" on ")[0])) for it in strays),
         )
 
@@ -112,15 +113,16 @@ class Modes:
             return str(refusal)
         return None
 
-    async def _seen(self) -> Seen:
-        """The fleet as its nodes see it; what cannot be seen counts as down."""
+    async def _seen(self) -> tuple[Seen, tuple[HostName, ...]]:
+        """The fleet as its nodes see it, and who of them says nothing: what cannot be seen counts as down."""
         fleet = self.config.fleet
         up: dict[HostName, set[EngineId]] = {host: set() for host in fleet.hosts}
-        for engine in await self.look.up(fleet):
+        looked = await self.look.seen(fleet)
+        for engine in looked.up:
             up[fleet.engines[engine].host].add(engine)
         found = await self.look.found([self._route(it) for it in fleet.routes])
         profiles = [it.profile if isinstance(it, FoundRoute) else None for it in found]
-        return Seen(up=up, routes=dict(zip(fleet.routes, profiles, strict=True)))
+        return Seen(up=up, routes=dict(zip(fleet.routes, profiles, strict=True))), looked.silent
 
     def _route(self, route: RouteName) -> PointRoute:
         given = self.config.fleet.routes[route]

@@ -81,7 +81,8 @@ class ModesNow:
     """Every mode. `present` is the one that the fleet is in, None when it is in none; `nearest` the nearest.
 
     `window` is the lease of the window that is open, None when none is. `strays`: what is up outside the
-    standing mode and cannot have come by itself, a sentence each, with the command that ends it.
+    standing mode and cannot have come by itself, a sentence each, with the command that ends it. `silent`:
+    hosts that do not answer: what is told as down there may be up.
     """
 
     at: str
@@ -90,6 +91,7 @@ class ModesNow:
     window: str | None
     modes: tuple[ModeView, ...]
     strays: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,7 +75,13 @@ def standing(now: ModesNow) -> str:
     near = next((it for it in now.modes if it.name == now.nearest), None)
     if near is None:
         return "the config has no modes"
-    return f"the fleet is in no mode; {shorten(near.name)} is nearest: {_differs(near)}{window}"
+    silent = ", ".join(map(shorten, now.silent))
+    unknown = f"; {silent} {_says(now)} nothing, so what runs there is not known" if silent else ""
+    return f"the fleet is in no mode; {shorten(near.name)} is nearest: {_differs(near)}{unknown}{window}"
+
+
+def _says(now: ModesNow) -> str:
+    return "says" if len(now.silent) == 1 else "say"
 
 
 def _differs(it: ModeView) -> str:
