@@ -43,6 +43,8 @@ def said(it: Bed) -> str:
             "",
             "in place of `nodes`: mode, `mode plan heavy-glm`, schedule, engines,",
             "`window open heavy-glm --override windowed --cap 20m`, `window close`, `window report`.",
+            "`serve` starts a daemon again that was killed. The upstream cloud is nobody: in the heavy modes",
+            "`chat` leads there and is answered by an error; ask for the model `glm-5.3-flash`.",
             "Ctrl-C ends everything.",
         ]
     )
