@@ -279,7 +279,7 @@ def _end(verb: str, name: str | None, more: Mapping[str, object], because: str, 
         which = _meant(_named(client, name))
         body = {**which.proof(because=because), **more}
         # Asking anew would try a stuck one again: after the first time it is looked at.
-        end = End(path=at(WINDOWS, which.id), verb=verb, body=body, again=False)
+        end = End(path=at(WINDOWS, which.id), verb=verb, body=body, again=False, look="hostler window status")
         one = put_back(client, end, as_json=as_json)
         told = answer(client.get(f"{end.path}/report"), WindowReport)
     it = one.lease
