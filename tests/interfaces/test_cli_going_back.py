@@ -11,6 +11,7 @@ import pytest
 
 from hostler.client import Client
 from hostler.client.address import Address
+from hostler.client.drive import Ask, Steps
 from hostler.client.machine import Machine
 from hostler.client.trust import hash_of
 from hostler.domain.errors import Refusal
@@ -106,7 +107,7 @@ async def test_a_terminal_says_for_how_long(
 def test_a_row_of_80_columns_has_the_news(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """INTERFACE-2: where not all fits, the id goes and the step with its host stays, and how long it stands."""
+    """INTERFACE-2: where not all fits, the id goes, and the step with its host stays."""
     now = [100.0]
     shown = Shown(live=True, machine=Machine(elapsed=lambda: now[0]))
     lease = replace(LEASE, id="ls_" + "0" * 26, title="both boxes", resource="pair")
@@ -148,6 +149,22 @@ def test_trying_again_is_said_where_it_is_done(
             with pytest.raises(Refusal):
                 put_back(client, end, as_json=False)
     assert ("Trying again." in capsys.readouterr().err) is goes_on
+
+
+def test_what_is_done_instead_is_no_second_try(head: Head, capsys: pytest.CaptureFixture[str]) -> None:
+    """R94: where something else is asked after a failure, as in giving back, no second try is promised."""
+    path = f"/v1/hostler/leases/{head.leases.taken('pair')}"
+
+    def steps() -> Steps[object]:
+        try:
+            return (yield Ask(path=f"{path}/nothing"))
+        except Refusal:
+            return (yield Ask(path=path))
+
+    head.fail_next("503")
+    with Client(Address(url=head.url, key=Secret(KEY))) as client:
+        waiting.Holder(client=client, leases=waiting.holder(client).leases, shown=Shown()).do(steps())
+    assert capsys.readouterr().err == ""
 
 
 async def test_who_interrupts_a_release_is_told_that_it_goes_on(head: Head, user: Shell) -> None:

@@ -141,9 +141,7 @@ async def test_an_abandoned_lease_is_told_at_once_while_a_host_is_away() -> None
         assert sum(call.startswith("asked") for call in raven.calls) == 1, "one that is away is asked once"
         store = it.store
         assert isinstance(store, MemoryStore)
-        (left,) = [
-            row.event for row in await store.since(None, 1000) if row.event.type == "lease_left_there"
-        ]
+        (left,) = [row.event for row in await store.since(None, 1000) if row.event.type == "lease_left_there"]
         assert left.subject["host"] == "raven"
         assert "no answer within 30 s. Not done: remove the hold" in left.message
         assert not it.parts.keeper.workshop.leaving

@@ -69,7 +69,7 @@ class HoldAgain:
             await self._write(holding, wanted, done)
 
     async def _follow(self, holding: Holding, *, followed: bool) -> None:
-        """What a later start must know of it; a disk that takes nothing is told, and tried at the next look."""
+        """What a later start must know of it. A disk that takes nothing is told, and tried at each look."""
         try:
             await self.receipts.follow(holding.lease, followed=followed)
         except Refusal as refusal:

@@ -281,11 +281,15 @@ class Receipts:
                 texts = {key: it for key in HOLD_TEXTS if isinstance(it := row.get(key), str)}
                 fence = _read(row.get("fence"))
                 followed = row.get(FOLLOWED) is True
-                done = None if fence is None else HoldDone(step=work, fence=fence, texts=texts, followed=followed)
+                done = (
+                    None
+                    if fence is None
+                    else HoldDone(step=work, fence=fence, texts=texts, followed=followed)
+                )
         return done
 
     async def follow(self, lease: str, *, followed: bool) -> None:
-        """Note whether somebody else's hold was seen in the place of the lease's, for a later start (HOLD-11).
+        """Note whether another's hold was seen in the place of the lease's, for a later start (HOLD-11).
 
         Refuses `store_full`.
         """

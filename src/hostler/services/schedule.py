@@ -167,9 +167,9 @@ class Schedule:
     async def release(self, id_: str, body: ReleaseBody, who: Principal, by: Requester) -> OneLease:
         """Give it back: put back and verified before it is over (LEASE-13). Again: the same answer (R38).
 
-        A stuck one is observed first, and what is not yet verified is undone (LEASE-14). One that is abandoned
-        is free at once; its claims go meanwhile, for up to `wait_s` before the answer. Refuses `not_yours`,
-        `stale_generation`.
+        A stuck one is observed first, and what is not yet verified is undone (LEASE-14). One that is
+        abandoned is over at once; its claims go meanwhile, and that is waited for up to `wait_s`. Refuses
+        `not_yours`, `stale_generation`.
         """
         made, told = await self.store.write(
             lambda tx: self.told(tx, self.requests.release(tx, id_, body, who, by))

@@ -157,9 +157,9 @@ def _kept(lease: Lease, host: str, kept: Sequence[str], why: str, now: datetime)
         type="lease_left_there",
         at=now,
         subject=frozen({"lease": lease.id, "host": host}),
-        message=f"Lease {lease.id} of {shorten(lease.holder)} was abandoned, and {host} may still have what it"
-        f" did there{because}. Not done: {'; '.join(kept)}. On {host} `hostler status` tells what is left and"
-        " which command ends it.",
+        message=f"Lease {lease.id} of {shorten(lease.holder)} was abandoned, and {host} may still have what"
+        f" it did there{because}. Not done: {'; '.join(kept)}. On {host} `hostler status` tells what is left,"
+        " and which command ends it.",
         facts=frozen({"steps": list(kept)}),
         priority=Priority.HIGH,
         once=f"lease_left_there {lease.id} {host} abandoned",
