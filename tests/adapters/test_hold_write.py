@@ -86,7 +86,7 @@ def test_a_note_that_cannot_be_written_is_a_warning(writer: HoldWriter, path: Pa
     """HOLD-9: the change stands when box.ndjson cannot be written, and the caller is warned."""
     writer.write(wanted())
     (path.parent / "box.ndjson").mkdir()
-    warning = writer.write(wanted("w2", take_over="w1")).warnings[0]
+    (warning,) = writer.write(wanted("w2", take_over="w1")).warnings
     assert warning.startswith("w1 is not told of this")
     assert writer.reader.read().owner == "w2"
 

@@ -170,7 +170,12 @@ def test_what_is_no_file_of_changes_keeps_nobody_waiting(writer: HoldWriter, pat
     os.mkfifo(changes)
     assert writer.write_again_for_lease(MINE, away) is True
     told = writer.release(owner=None, force=True, by="user ada")
-    assert "is not told of this" in " ".join(told.warnings)
+    assert "is not told of this" in told.warnings[0]
+    writer.write_for_lease(MINE)
+    over = writer.write(wanted(take_over=f"lease:{MINE.lease}"))
+    assert len(over.warnings) == 1, "who takes over has it for the time of their own hold"
+    path.unlink()
+    assert "the daemon writes the hold of L again within seconds" in told.warnings[1].replace(MINE.lease, "L")
     changes.unlink()
     changes.symlink_to("/dev/zero")
     with pytest.raises(HoldPathUnusable):

@@ -63,6 +63,14 @@ def test_why_a_check_passed() -> None:
     assert passed(live(GOOD, need=None), "memory") == unknown
 
 
+def test_why_of_what_a_lease_keeps_suspended() -> None:
+    """GATE-2, LEASE-15: that no person suspended it does not say that nobody did."""
+    facts = replace(GOOD, suspended_by=("ls_1",))
+    assert passed(facts, "suspended") == "no person suspended it"
+    (leased,) = (row for row in explain(ask(), facts) if row.name == "leased")
+    assert "the lease ls_1 keeps it suspended" in leased.text
+
+
 def test_why_and_the_gate_agree() -> None:
     """GATE-2: the first refusal that `why` shows is what the gate says."""
     for pair in combinations(STEPS, 2):

@@ -65,6 +65,13 @@ def test_a_cap_outside_the_modes_is_refused(cap_s: float) -> None:
         terms(FLEET, Wish(mode="heavy", override="windowed", cap_s=cap_s, force=True), NOW, BERLIN)
 
 
+def test_a_cap_that_just_misses_a_bound_is_told_exactly() -> None:
+    """WIN-2, INTERFACE-2: a second over the bound is not rounded away."""
+    with pytest.raises(TtlRefused, match="is not opened for 10 h 1 s") as told:
+        terms(FLEET, Wish(mode="heavy", override="windowed", cap_s=36_001.0), NOW, BERLIN)
+    assert told.value.advice().endswith(" to 10 h.")
+
+
 def test_more_than_eight_hours_are_forced() -> None:
     """WIN-2, HOLD-8: a forgotten window ends before a work morning."""
     eight = Wish(mode="heavy", override="windowed", cap_s=8 * 3600.0)

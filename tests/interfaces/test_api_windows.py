@@ -192,6 +192,8 @@ def test_a_window_for_people() -> None:
     assert lines[2].startswith("  the hold of crow lapses ")
     assert lines[3] == "  strike 1: bots came up"
     assert list(window_words.lines(WINDOW, AT))[1].startswith("  takes requests until ")
+    for state in ("releasing", "stuck"):
+        assert list(window_words.lines(replace(WINDOW, state=state), AT))[1].startswith("  its cap ")
 
 
 def test_a_report_for_people() -> None:

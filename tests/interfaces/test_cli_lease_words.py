@@ -2,11 +2,14 @@ from dataclasses import replace
 
 import pytest
 
+from hostler.client.trust import ending
+from hostler.domain.lease import State
 from hostler.interfaces.api.shapes import Schedule
 from hostler.interfaces.cli import job_text, lease_text, plots, schedule_text
 from hostler.interfaces.cli.ics import LONGEST, calendar
+from hostler.services.schedule_views import ENDINGS
 from hostler.wire.jobs import JobView, OneJob, PointView, ProgressView, ReceiptView
-from hostler.wire.schedule import FenceView, LeaseView, StepView, StuckView
+from hostler.wire.schedule import FenceView, LeaseView, OneLease, StepView, StuckView
 from tests.fakes.schedule import AT, JOB, LEASE, RESOURCE
 
 NASTY = "red\x1b[31m\u202e\nsecond line"
@@ -56,6 +59,16 @@ def test_a_lease_is_told_in_one_sentence(it: LeaseView, parts: tuple[str, ...]) 
     told = lease_text.standing(it, AT)
     assert [part for part in parts if part not in told] == []
     assert "\n" not in told
+
+
+def test_that_all_was_put_back_is_said_once() -> None:
+    """LEASE-12: of an activation that failed the head says so, and the refusal that it becomes not again."""
+    one = OneLease(
+        at=AT, lease=lease(resource="pair", state="failed", why=f"{ENDINGS[State.FAILED]}: no room")
+    )
+    assert str(ending(one)) == (
+        "pair was not taken: its activation failed, and everything was put back: no room."
+    )
 
 
 def test_text_of_others_breaks_no_line() -> None:

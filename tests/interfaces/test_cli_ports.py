@@ -198,6 +198,19 @@ def test_a_port_of_which_nobody_knows(shell: Shell) -> None:
     assert (code, json.loads(out)["unknown"]) == (0, False)
 
 
+def test_no_port_is_taken_of_which_nobody_knows(shell: Shell) -> None:
+    """PORT-5, INTERFACE-4: where the listeners cannot be asked `allocate` writes nothing and ends with 69."""
+    shell.listeners.broken = OSError(13, "Permission denied")
+    words = ("ports", "allocate", "--host", "crow", "--range", "8003-8090", "--service", "x")
+    code, out, err = shell(*words)
+    assert (code, out) == (69, "")
+    assert err.splitlines()[0] == (
+        "error: No port of crow was taken: The listeners could not be looked at: Permission denied."
+    )
+    code, out, _ = shell(*words, "--json")
+    assert (code, (shell.folder / "hostler.yaml").read_text()) == (69, CONFIG)
+
+
 def test_no_free_port(shell: Shell) -> None:
     """PORT-5, INTERFACE-4: where none is free, `free` ends with 71 and `allocate` is refused with it."""
     code, out, _ = shell("ports", "free", "--host", "crow", "--range", "8003")

@@ -135,6 +135,35 @@ async def test_what_is_wrong_in_an_open_window_is_shown() -> None:
         assert over.wrong == ()
 
 
+async def test_the_end_of_a_hold_is_told_while_it_stands() -> None:
+    """WIN-10, HOLD-11: of a record that went, or that nobody sees, no end is told, whatever the plan has."""
+    async with room() as it:
+        windows = it.head.parts.windows
+        window = await it.open()
+
+        async def ends() -> list[str]:
+            (shown,) = (await windows.windows(WindowsQuery())).leases
+            part = (await windows.status(window.id)).lease.window
+            assert shown.window == part
+            assert part is not None
+            return list(part.hold_until)
+
+        assert await ends() == ["crow"]
+        held, it.node.world.hold = it.node.world.hold, FoundHold()
+        assert await ends() == []
+        it.node.world.hold = FoundHold(identity="b@1", owner="bench")
+        assert await ends() == []
+        it.node.world.hold = held
+        it.node.faults["observe hold crow"] = NodeUnreachable(host="crow", why="it is away")
+        assert await ends() == []
+        it.node.faults.clear()
+        it.node.faults["perform stop glm"] = StepFailed(step="stop glm", why="it does not end")
+        assert (await it.close(window)).state == "stuck"
+        assert await ends() == ["crow"]
+        it.node.world.hold = FoundHold()
+        assert await ends() == []
+
+
 async def test_a_hold_that_the_script_wrote_is_not_wrong() -> None:
     """MODE-4: a window's script may write the record itself."""
     script = ToolCommand(argv=("window",))

@@ -24,6 +24,7 @@ from hostler.adapters.hold_path import lingering_warning
 from hostler.domain.errors import HoldPathUnusable, NotYours, Refusal, StoreFull
 from hostler.domain.hold import HoldView
 from hostler.domain.hold_plan import (
+    RELEASED,
     ForcedChange,
     LeaseHold,
     Release,
@@ -39,7 +40,7 @@ from hostler.domain.hold_plan import (
     plan_write,
 )
 from hostler.domain.hold_record import parse_instant
-from hostler.domain.values import rfc3339
+from hostler.domain.values import rfc3339, shorten
 
 CHANGES_NAME: Final = "box.ndjson"
 """The file beside the record that forced changes are appended to; `hold_changes` reads it."""
@@ -273,8 +274,19 @@ class HoldWriter:
             finally:
                 os.close(handle)
         except OSError as error:
-            return (f"{change.owner} is not told of this: {path} was not written: {error.strerror}",)
+            told = f"{change.owner} is not told of this: {path} was not written: {error.strerror}"
+            return (told, *_comes_back(change))
         return ()
+
+
+def _comes_back(change: ForcedChange) -> Iterator[str]:
+    """What follows where that a lease's hold was released is written nowhere: it counts as lost (HOLD-11)."""
+    lease = change.record.get("lease")
+    if change.change == RELEASED and isinstance(lease, str):
+        yield (
+            f"so nothing says that a person released it, and the daemon writes the hold of {shorten(lease)}"
+            f" again within seconds. Make {CHANGES_NAME} writable, then release it once more"
+        )
 
 
 def _line(change: ForcedChange, now: datetime) -> bytes:

@@ -42,7 +42,7 @@ PASSED: Final[Mapping[str, str]] = frozen(
         "running": "it does not run yet",
         "serving_class": "its serving class may start",
         "launchable": "its files and its build are there, and it is within the host's total",
-        "suspended": "nobody suspended it",
+        "suspended": "no person suspended it",
         "hold": "no hold keeps it from starting",
         "leased": "no lease keeps it from starting",
         "fence": "no fence is up",

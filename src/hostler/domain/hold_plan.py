@@ -273,18 +273,21 @@ class Taken:
     until: datetime | None
 
 
-def stays_away(taken: Taken, expires_at: datetime, *, endless: bool, now: datetime) -> bool:
+def stays_away(taken: Taken, expires_at: datetime | None, *, endless: bool, now: datetime) -> bool:
     """Whether the hold that a person took from a lease is still left to them, with nobody's in its place.
 
     Who takes over has it for the time of their own hold. What was released by force comes back with the
     lease's next renewal, which gives it a later end `expires_at`; of a lease without an end (`endless`) with
-    the next time that it is to be rewritten (HOLD-11). A window is not renewed: its hold stays away.
+    the next time that it is to be rewritten (HOLD-11). A window is not renewed: its hold stays away, and so
+    does that of a lease which is put back, whose end nobody knows (`expires_at` None).
+
+    A line from the future was written before the wall clock was set back: it counts as long, and no longer.
     """
     if taken.change == TAKEN_OVER:
         return False
     if endless:
-        return taken.at is not None and now - taken.at < REWRITTEN
-    return taken.until is None or expires_at - taken.until <= NEAR
+        return taken.at is not None and abs(now - taken.at) < REWRITTEN
+    return taken.until is None or expires_at is None or expires_at - taken.until <= NEAR
 
 
 def plan_lease_extension(shown: HoldView, lease: str, expires_at: datetime) -> Write | None:

@@ -17,7 +17,7 @@ from hostler.domain.fleet import Fleet, frozen
 from hostler.domain.gate import WHY_CLASS
 from hostler.domain.mode import Mode, QuietHours
 from hostler.domain.route import nearest
-from hostler.domain.values import ServingClass, format_duration, gib, rfc3339
+from hostler.domain.values import ServingClass, exact_duration, format_duration, gib, rfc3339
 
 UNFORCED_S: Final = 8 * 3600.0
 """A longer cap is meant only when it is forced: a forgotten one should end before a work morning (HOLD-8)."""
@@ -71,13 +71,13 @@ def terms(fleet: Fleet, wish: Wish, now: datetime, zone: tzinfo) -> Terms:
     cap_s = mode.cap_s if wish.cap_s is None else wish.cap_s
     if not LEAST_S <= cap_s <= mode.cap_max_s:
         raise TtlRefused(
-            what=f"A window of {mode.name} is not opened for {format_duration(cap_s)}.",
-            expected=f"Give a cap from {LEAST_S:g} s to {format_duration(mode.cap_max_s)}.",
+            what=f"A window of {mode.name} is not opened for {exact_duration(cap_s)}.",
+            expected=f"Give a cap from {LEAST_S:g} s to {exact_duration(mode.cap_max_s)}.",
         )
     if cap_s <= mode.drain_before_s:
-        drain = format_duration(mode.drain_before_s)
+        drain = exact_duration(mode.drain_before_s)
         raise TtlRefused(
-            what=f"A window of {mode.name} for {format_duration(cap_s)} would serve nobody.",
+            what=f"A window of {mode.name} for {exact_duration(cap_s)} would serve nobody.",
             expected=f"It takes no request from {drain} before its cap on (drain_before): give a longer one.",
         )
     if cap_s > UNFORCED_S and not wish.force:

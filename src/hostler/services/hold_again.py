@@ -61,12 +61,20 @@ class HoldAgain:
         if wanted.expires_at <= self.hold.clock.now():
             return
         if view.held:
-            self.hold.others.add(holding.lease)
+            await self._follow(holding, followed=True)
             until = "an unknown time" if view.until is None else rfc3339(view.until)
             why = f"{shorten(view.owner)} holds it until {until}, and it is written again after that"
             self._lost(holding, why, view.identity)
         else:
-            await self._write(holding, wanted)
+            await self._write(holding, wanted, done)
+
+    async def _follow(self, holding: Holding, *, followed: bool) -> None:
+        """What a later start must know of it. A disk that takes nothing is told, and tried at each look."""
+        try:
+            await self.receipts.follow(holding.lease, followed=followed)
+        except Refusal as refusal:
+            text = f"whose hold is in the place of lease {holding.lease} was not noted: {refusal}"
+            self._tell("deferred", holding, text, f"{holding.lease} followed")
 
     def _wanted(self, holding: Holding, done: HoldDone) -> LeaseHold:
         """The record as it was; of a window with its first end, of another lease with its present one."""
@@ -82,30 +90,36 @@ class HoldAgain:
             stop_accepting_at=parse_instant(texts.get("stop_accepting_at")),
         )
 
-    async def _write(self, holding: Holding, wanted: LeaseHold) -> None:
+    async def _write(self, holding: Holding, wanted: LeaseHold, done: HoldDone) -> None:
         taken: list[Taken] = []
-        endless, now = holding.until is None and not holding.mode, self.hold.clock.now()
-        followed = holding.lease in self.hold.others
+        now, endless = self.hold.clock.now(), _endless(holding, done)
+        # Of a lease that is put back nobody knows the end: that is no renewal.
+        renewed_to = None if holding.until is None and done.timed and not holding.mode else wanted.expires_at
 
         def away(it: Taken) -> bool:
             taken.append(it)
-            return not followed and stays_away(it, wanted.expires_at, endless=endless, now=now)
+            return not done.followed and stays_away(it, renewed_to, endless=endless, now=now)
 
         try:
             if not await asyncio.to_thread(self.hold.writer.write_again_for_lease, wanted, away):
-                self._lost(holding, _released(holding), f"force {taken[0].at}")
+                self._lost(holding, _released(holding, endless=endless), f"force {taken[0].at}")
                 return
         except Refusal as refusal:
             self._lost(
                 holding, f"it was gone and could not be written again: {refusal}", type(refusal).__name__
             )
             return
-        self.hold.others.discard(holding.lease)
+        await self._follow(holding, followed=False)
+        self.hold.lost.pop(holding.lease, None)
         text = f"The hold of {self.hold.holds.host} was gone; {_whose(holding)} has it again."
         at = rfc3339(self.hold.clock.now())
         self._tell("hold_written_again", holding, text, f"{holding.lease} {at}")
 
     def _lost(self, holding: Holding, why: str, what: str) -> None:
+        if self.hold.lost.get(holding.lease) == what:
+            return
+        self.hold.lost.clear()
+        self.hold.lost[holding.lease] = what
         end = "hostler window close" if holding.mode else f"hostler release {holding.lease}"
         text = f"The hold of {self.hold.holds.host} is not that of {_whose(holding)}: {why}. `{end}` ends it."
         self._tell("hold_lost", holding, text, f"{holding.lease} {what}")
@@ -125,12 +139,19 @@ class HoldAgain:
         )
 
 
-def _released(holding: Holding) -> str:
+def _endless(holding: Holding, done: HoldDone) -> bool:
+    """Whether its lease has no end, and not merely none that is known, as while it is put back."""
+    return holding.until is None and not holding.mode and not done.timed
+
+
+def _released(holding: Holding, *, endless: bool) -> str:
     """That a person released it by force, and what brings it back (HOLD-11)."""
     if holding.mode:
         return "somebody released it by force"
-    if holding.until is None:
+    if endless:
         return "somebody released it by force, and it is written again within 10 min"
+    if holding.until is None:
+        return "somebody released it by force, and it stays away while the lease is put back"
     return f"somebody released it by force, and `hostler renew {holding.lease}` writes it again"
 
 

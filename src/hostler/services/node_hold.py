@@ -37,8 +37,8 @@ class NodeHold:
     writer: HoldKeeper
     clock: Clock
     events: Events
-    others: set[str] = field(default_factory=set)
-    """Leases in whose hold's place somebody else's was seen (HOLD-11)."""
+    lost: dict[str, str] = field(default_factory=dict)
+    """Of the lease that has this host: which loss of its hold was told last, which is said once."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def observe(self) -> FoundHold:

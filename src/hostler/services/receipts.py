@@ -41,6 +41,8 @@ KEPT: Final = timedelta(days=7)
 MOST: Final = 1000
 HOLD_TEXTS: Final = ("holder", "reason", "expires_at", "stop_accepting_at")
 """What of an operation its hold record says: kept, so that one that went can be written again."""
+FOLLOWED: Final = "followed"
+"""In the receipt of a hold step: somebody else's hold was seen in its place."""
 MOST_GENERATION: Final = (1 << 63) - 1
 """What the schedule's store can count to: a higher number would refuse every step that is still to come."""
 
@@ -55,11 +57,20 @@ class Past:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldDone:
-    """A hold that a lease wrote, with what its record says besides: those of `HOLD_TEXTS` that are known."""
+    """A hold that a lease wrote, with what its record says besides: those of `HOLD_TEXTS` that are known.
+
+    `followed`: somebody else's hold was seen in its place since it was written last.
+    """
 
     step: HoldHost
     fence: FenceNumber
     texts: Mapping[str, str]
+    followed: bool = False
+
+    @property
+    def timed(self) -> bool:
+        """Whether the lease had an end when it wrote it: only one without is rewritten again and again."""
+        return "expires_at" in self.texts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,8 +280,25 @@ class Receipts:
             if row is not None and isinstance(work, HoldHost) and _worked(row):
                 texts = {key: it for key in HOLD_TEXTS if isinstance(it := row.get(key), str)}
                 fence = _read(row.get("fence"))
-                done = None if fence is None else HoldDone(step=work, fence=fence, texts=texts)
+                followed = row.get(FOLLOWED) is True
+                done = (
+                    None
+                    if fence is None
+                    else HoldDone(step=work, fence=fence, texts=texts, followed=followed)
+                )
         return done
+
+    async def follow(self, lease: str, *, followed: bool) -> None:
+        """Note whether another's hold was seen in the place of the lease's, for a later start (HOLD-11).
+
+        Refuses `store_full`.
+        """
+        for name in self.records.names():
+            row = self._load(name) if name.partition(".")[0] == lease else None
+            if row is None or not isinstance(_work(row), HoldHost) or not _worked(row):
+                continue
+            if (row.get(FOLLOWED) is True) is not followed:
+                await self._save(name, {**row, FOLLOWED: followed})
 
     def _load(self, name: str) -> Mapping[str, object] | None:
         """The receipt; one that cannot be read is none: its steps look before they act."""

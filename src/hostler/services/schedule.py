@@ -167,15 +167,19 @@ class Schedule:
     async def release(self, id_: str, body: ReleaseBody, who: Principal, by: Requester) -> OneLease:
         """Give it back: put back and verified before it is over (LEASE-13). Again: the same answer (R38).
 
-        A stuck one is observed first, and what is not yet verified is undone (LEASE-14). Refuses
+        A stuck one is observed first, and what is not yet verified is undone (LEASE-14). One that is
+        abandoned is over at once; its claims go meanwhile, and that is waited for up to `wait_s`. Refuses
         `not_yours`, `stale_generation`.
         """
         made, told = await self.store.write(
             lambda tx: self.told(tx, self.requests.release(tx, id_, body, who, by))
         )
+        if body.abandon:
+            # Before anybody else's steps begin; a host that is away keeps nobody from the answer.
+            self.workshop.withdraw(made.lease)
         self.act(made)
         if body.abandon:
-            await self.workshop.withdraw(made.lease)
+            await self.waiters.until(lambda: made.lease.id not in self.workshop.leaving, body.wait_s)
         return await self.answer(made, told, body.wait_s)
 
     async def cancel(self, id_: str, body: CancelBody, who: Principal, by: Requester) -> OneLease:

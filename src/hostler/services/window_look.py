@@ -1,4 +1,4 @@
-"""What is not as it should be in a window that is open: its holds and its engines, as its hosts see them now.
+"""A window as its hosts see it now: which of its holds stand, and what is not as it should be in an open one.
 
 Decides in which words it is told, and with which command it is put right. Changes nothing; a host that says
 nothing for a moment is named, and nothing is said for it.
@@ -19,22 +19,35 @@ from hostler.services.present import Present
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WindowSeen:
+    """What hosts say of a window: `wrong` in a sentence each, `held` are those where its own hold stands."""
+
+    wrong: tuple[str, ...] = ()
+    held: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WindowLook:
-    """Looks at an open window."""
+    """Looks at windows."""
 
     config: Present
     look: FleetLook
 
-    async def wrong(self, lease: Lease) -> tuple[str, ...]:
-        """A sentence each; none for a window that opens or is put back: its steps tell that."""
+    async def seen(self, lease: Lease) -> WindowSeen:
+        """Its holds, and what is wrong while it is open: else its steps tell that. Of one over, nothing."""
         fleet = self.config.fleet
-        if lease.state is not State.ACTIVE:
-            return ()
-        mode = fleet.modes.get(lease.mode)
-        steps = [it for it in lease.plan if isinstance(it, HoldHost | StartEngine)]
+        if lease.state.ended:
+            return WindowSeen()
+        active = lease.state is State.ACTIVE
+        steps = [
+            it for it in lease.plan if isinstance(it, HoldHost) or (active and isinstance(it, StartEngine))
+        ]
         found = await self.look.found(steps, lease)
         seen = dict(zip(steps, found, strict=True))
-        return tuple(dict.fromkeys(_wrong(fleet, mode, lease, seen)))
+        own = [it.host for it, hold in seen.items() if isinstance(hold, FoundHold) and hold.lease == lease.id]
+        mode = fleet.modes.get(lease.mode)
+        wrong = dict.fromkeys(_wrong(fleet, mode, lease, seen)) if active else ()
+        return WindowSeen(wrong=tuple(wrong), held=frozenset(own))
 
 
 def _wrong(

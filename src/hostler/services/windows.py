@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import tzinfo
 
 from hostler.domain.errors import InvalidRequest, LeaseNotFound, NotFound, Refusal
+from hostler.domain.fleet import frozen
 from hostler.domain.lease import CancelAsked, Decision, Lease, LeaseId, State, Struck, UndoBegun
 from hostler.domain.lease_news import ABORTED
 from hostler.domain.moment import shown
@@ -33,7 +34,7 @@ from hostler.services.reserving import Request, Reserving, digest_of
 from hostler.services.schedule import Schedule
 from hostler.services.schedule_needs import Node, ScheduleStore, Tx
 from hostler.services.schedule_views import lease_view, steps_of
-from hostler.services.window_look import WindowLook
+from hostler.services.window_look import WindowLook, WindowSeen
 from hostler.wire.schedule import LeaseList, LeaseView, OneLease, ReleaseBody, ReserveBody, StepView
 from hostler.wire.windows import AbortBody, BackView, CloseBody, OpenBody, WindowReport, WindowsQuery
 
@@ -160,7 +161,7 @@ class Windows:
     async def windows(self, query: WindowsQuery) -> LeaseList:
         """The windows that there are, oldest first; with `ended` those that are over, newest first."""
         found, told = await self.store.read(lambda tx: self._windows(tx, query))
-        looks = await asyncio.gather(*map(self._look.wrong, found))
+        looks = await asyncio.gather(*map(self._look.seen, found))
         return replace(told, leases=tuple(map(_with, told.leases, looks)))
 
     def _windows(self, tx: Tx, query: WindowsQuery) -> tuple[Sequence[Lease], LeaseList]:
@@ -174,8 +175,8 @@ class Windows:
     async def status(self, id_: str) -> OneLease:
         """One window, with its steps. Refuses `lease_not_found`."""
         found = await self.store.read(lambda tx: window(tx, id_))
-        told, wrong = await self.schedule.lease(id_), await self._look.wrong(found)
-        return replace(told, lease=_with(told.lease, wrong))
+        told, seen = await self.schedule.lease(id_), await self._look.seen(found)
+        return replace(told, lease=_with(told.lease, seen))
 
     @property
     def _look(self) -> WindowLook:
@@ -245,8 +246,13 @@ def _with_steps(tx: Tx, id_: str) -> tuple[Lease, tuple[StepView, ...]]:
     return lease, steps_of(lease, tx.journal(lease.id))
 
 
-def _with(view: LeaseView, wrong: tuple[str, ...]) -> LeaseView:
-    return view if view.window is None else replace(view, window=replace(view.window, wrong=wrong))
+def _with(view: LeaseView, seen: WindowSeen) -> LeaseView:
+    """With what is seen of it: a record that went has no end any more, whatever the plan says."""
+    part = view.window
+    if part is None:
+        return view
+    stands = {host: end for host, end in part.hold_until.items() if host in seen.held}
+    return replace(view, window=replace(part, wrong=seen.wrong, hold_until=frozen(stands)))
 
 
 def _shown(it: Back) -> BackView:

@@ -1,4 +1,4 @@
-"""The work on leases that is under way: activations and restores, one task for each lease.
+"""The work on leases that is under way: activations, restores and withdrawals, one task for each lease.
 
 Decides nothing of what is done: the runner does. A task that ends with a bug leaves its lease stuck, never
 in a state that nobody works on.
@@ -7,11 +7,15 @@ in a state that nobody works on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
-from hostler.domain.errors import Refusal, ScheduleUnavailable, StoreFull
+from hostler.domain.errors import NodeUnreachable, Refusal, ScheduleUnavailable, StoreFull
+from hostler.domain.events import Event
+from hostler.domain.fleet import frozen
 from hostler.domain.lease import Lease, LeaseId, State
+from hostler.domain.plan import text
 from hostler.domain.step import (
     ArmDeadman,
     DisarmDeadman,
@@ -23,12 +27,15 @@ from hostler.domain.step import (
     Step,
     SuspendEngine,
 )
+from hostler.domain.values import Priority, shorten
 from hostler.services.holdings import Holders
 from hostler.services.needs import Clock
 from hostler.services.operations import Operations
 from hostler.services.recovery import interrupt
 from hostler.services.runner import Runner
 from hostler.services.schedule_needs import ScheduleStore
+
+Claim = DisarmDeadman | EndDrain | RemoveHold | ResumeEngine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +49,8 @@ class Workshop:
     changed: Callable[[], None]
     bug: Callable[[BaseException], str]
     tasks: dict[LeaseId, asyncio.Task[None]] = field(default_factory=dict)
+    leaving: dict[LeaseId, asyncio.Task[None]] = field(default_factory=dict)
+    """Abandoned leases whose claims are being taken off their hosts."""
 
     @property
     def running(self) -> Mapping[LeaseId, asyncio.Task[None]]:
@@ -61,28 +70,60 @@ class Workshop:
             del self.tasks[id_]
         self.changed()
 
-    async def withdraw(self, lease: Lease) -> None:
-        """Take a lease's own claims off its hosts, which was abandoned: hold, suspensions, drains, deadmen.
+    def withdraw(self, lease: Lease) -> None:
+        """Begin to take the claims of a lease that was abandoned off its hosts; joins what runs (LEASE-14).
 
-        Routes and what else it changed stay as they are: the answer names them (LEASE-14). What a node
-        refuses is logged; a person's `resume` and `box release --force` do the same.
+        Its hold, suspensions, drains and deadmen go; routes and what else it changed stay as they are: the
+        answer names them. Who asked need not wait: a host that is away takes its time, and no other's.
         """
+        if lease.id in self.leaving:
+            return
+        task = asyncio.create_task(self._withdraw(lease))
+        self.leaving[lease.id] = task
+        task.add_done_callback(lambda _: self._left(lease.id))
+
+    def _left(self, id_: LeaseId) -> None:
+        self.leaving.pop(id_, None)
+        self.changed()
+
+    async def _withdraw(self, lease: Lease) -> None:
+        claims: dict[str, list[tuple[int, Claim]]] = {}
+        for n, step in enumerate(lease.plan, start=1):
+            claim = own_claim(step)
+            if claim is not None and step.host in self.runner.nodes:
+                claims.setdefault(step.host, []).append((n, claim))
+        try:
+            # What is still told as held would be refused there, or written again.
+            await self.holders.sync()
+            await asyncio.gather(*(self._leave(lease, host, each) for host, each in claims.items()))
+        except Exception as error:  # noqa: BLE001 - nobody waits for this task: whatever it was is logged
+            self.bug(error)
+
+    async def _leave(self, lease: Lease, host: str, claims: Sequence[tuple[int, Claim]]) -> None:
+        """The claims on one host, in order; what it keeps is told. One that is away is not asked again."""
         ask = Operations(
             nodes=self.runner.nodes, bug=self.bug, lease=lease, now=self.clock.moment(), run=lease.seq
         )
-        await self.holders.sync()
-        for n, step in enumerate(lease.plan, start=1):
-            claim = own_claim(step)
-            if claim is None or step.host not in self.runner.nodes:
+        kept: list[str] = []
+        why = ""
+        for n, claim in claims:
+            if why:
+                kept.append(text(claim))
                 continue
             try:
-                await self.runner.nodes[step.host].perform(ask.backward(n, claim))
+                await self.runner.nodes[host].perform(ask.backward(n, claim))
+            except NodeUnreachable as lost:
+                kept.append(text(claim))
+                why = str(lost)
             except Refusal as refusal:
-                self.bug(refusal)
+                kept.append(f"{text(claim)} ({shorten(str(refusal))})")
+        if kept:
+            event = _kept(lease, host, kept, why, self.clock.now())
+            await self.store.write(lambda tx: tx.record(event))
 
     async def end(self) -> None:
         """Stop working: what is under way is left to be found stuck by the next daemon (LEASE-14)."""
-        tasks = list(self.tasks.values())
+        tasks = [*self.tasks.values(), *self.leaving.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -109,7 +150,23 @@ class Workshop:
             self.bug(refusal)
 
 
-def own_claim(step: Step) -> DisarmDeadman | EndDrain | RemoveHold | ResumeEngine | None:
+def _kept(lease: Lease, host: str, kept: Sequence[str], why: str, now: datetime) -> Event:
+    """That a host still has claims of a lease which was abandoned, and how a person ends them (LEASE-14)."""
+    because = f": {shorten(why).removesuffix('.')}" if why else ""
+    return Event(
+        type="lease_left_there",
+        at=now,
+        subject=frozen({"lease": lease.id, "host": host}),
+        message=f"Lease {lease.id} of {shorten(lease.holder)} was abandoned, and {host} may still have what"
+        f" it did there{because}. Not done: {'; '.join(kept)}. On {host} `hostler status` tells what is left,"
+        " and which command ends it.",
+        facts=frozen({"steps": list(kept)}),
+        priority=Priority.HIGH,
+        once=f"lease_left_there {lease.id} {host} abandoned",
+    )
+
+
+def own_claim(step: Step) -> Claim | None:
     """What takes the lease's own claim on a thing away, and nothing else."""
     match step:
         case HoldHost(host=host):

@@ -156,8 +156,9 @@ class StuckView:
 class WindowPart:
     """What a lease of kind `window` has besides (MODE-3). `closing`: it takes no new requests any more.
 
-    `cap_at` is its hard end, `hold_until` until when the hold record of each host stands. `wrong`: what is
-    seen now that should be otherwise, a sentence each: its engines that are down, holds that are not its own.
+    `cap_at` is its hard end, `hold_until` until when the hold record of each host is to stand; where windows
+    are asked for, of those hosts alone whose record is seen to be the window's own. `wrong`: what
+    is seen now that should be otherwise, a sentence each: engines that are down, holds that are not its own.
     """
 
     mode: str

@@ -19,6 +19,7 @@ from hostler.domain.errors import (
     EngineNotFound,
     InvalidRequest,
     LimitReached,
+    ListenersUnknown,
     NoConfig,
     NodeUnreachable,
     NotFound,
@@ -148,6 +149,8 @@ class OfflinePorts:
             proposal = self.free(wish, config=config)
             if proposal.port is None:
                 break
+            if proposal.unknown:
+                raise ListenersUnknown(host=wish.host, why=proposal.missed[0].removesuffix("."))
             try:
                 return Allocation(row=self._written(wish, proposal.port, config), proposal=proposal)
             except Taken:

@@ -177,11 +177,11 @@ class NotHead(Refusal):
 
 @dataclass(eq=False, kw_only=True)
 class ActivationFailed(Refusal):
-    """A lease could not be activated; everything was put back (LEASE-12)."""
+    """A lease could not be activated; everything was put back, as `why` says (LEASE-12)."""
 
     kind = Kind.FAILED
     code = "activation_failed"
-    message = "{resource} was not taken: {why}. Everything was put back."
+    message = "{resource} was not taken: {why}."
     hint = "`hostler history --lease {lease}` shows each step."
 
     resource: str

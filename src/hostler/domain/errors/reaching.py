@@ -126,6 +126,19 @@ class ServiceFailed(Refusal):
 
 
 @dataclass(eq=False, kw_only=True)
+class ListenersUnknown(Refusal):
+    """Nobody could be asked who listens where a port is to be taken (PORT-5)."""
+
+    kind = Kind.UNREACHABLE
+    code = "listeners_unknown"
+    message = "No port of {host} was taken: {why}."
+    hint = "Nothing was written. `hostler ports free` names a port that is in no row and no file."
+
+    host: str
+    why: str
+
+
+@dataclass(eq=False, kw_only=True)
 class UpstreamUnreachable(Refusal):
     """The target does not answer (GW-14)."""
 

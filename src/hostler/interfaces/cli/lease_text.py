@@ -27,6 +27,8 @@ _SAID: Final = frozenset({"active", "scheduled"})
 """Of these states the row itself says why."""
 _OVER: Final = _SETTLED | {"done", "skipped"}
 """States of steps with which nothing is under way."""
+_NAME: Final = 20
+"""The longest name of a resource in a row that is too short for its words."""
 TEXT: Final = 200
 """The longest sentence of others in a line."""
 COLUMNS: Final = ("LEASE", "RESOURCE", "STATE", "ENDS")
@@ -47,9 +49,9 @@ def standing(it: LeaseView, now: str) -> str:
         left = format_duration(it.offer_expires_in_s or 0)
         return f"{name} is kept for lease {it.id} for {left}: `hostler claim {it.id}` takes it"
     if it.state == "activating":
-        return f"{name} is being made ready for lease {it.id}: {_step(it)}"
+        return f"making {name} ready (lease {it.id}): {_step(it)}"
     if it.state == "releasing":
-        return f"{name} is being put back (lease {it.id}): {_owed(it)}"
+        return f"putting back {name} (lease {it.id}): {_owed(it)}"
     if it.state == "stuck":
         return f"{name} is stuck (lease {it.id}): {stuck(it)}"
     return f"lease {it.id} on {name} is {it.state}{_because(it, now)}"
@@ -143,7 +145,19 @@ def going_back(it: LeaseView, now: str) -> str:
     """Where a lease stands that was given back: a step that is under way ends first (LEASE-16)."""
     if it.state != "activating":
         return standing(it, now)
-    return f"{shorten(it.title or it.resource)} is called off (lease {it.id}) after {_step(it)}"
+    return f"calling off {shorten(it.title or it.resource)} (lease {it.id}) after {_step(it)}"
+
+
+def brief(it: LeaseView, now: str) -> str:
+    """Where a lease stands that somebody waits for, the news first: for a row that is too short for more."""
+    name = shorten(it.title or it.resource, _NAME)
+    if it.state == "queued":
+        return f"place {it.place or '?'} for {name}: {waits_for(it, now)}"
+    if it.state == "activating":
+        return f"{name}: {_step(it)}"
+    if it.state == "releasing":
+        return f"{name}: {_owed(it).replace(' steps are back', ' back', 1)}"
+    return standing(it, now)
 
 
 def _step(it: LeaseView) -> str:

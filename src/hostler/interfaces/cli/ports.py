@@ -199,7 +199,10 @@ def allocate(  # noqa: PLR0913 - a row has that many words, each an option of it
     json: AsJson = False,
     parts: Parts,
 ) -> int:
-    """Write the row of a free port into the registry and read it back; everything else stays as it is."""
+    """Write the row of a free port into the registry and read it back; everything else stays as it is.
+
+    Exit 71 where none is free. Exit 69, and nothing is written, where it is not known who listens there.
+    """
     wish = Wish(
         host=host,
         low=span[0],

@@ -49,35 +49,39 @@ class Shown:
     """What is shown while a command waits: one line that changes on a terminal, else a line per change.
 
     On stderr: stdout is the answer's. `quiet` shows nothing, as with --json. On a terminal the line says
-    since when it stands, while `lasting`.
+    since when it stands, while `lasting`; `brief` is what it says where `said` does not fit its row.
     """
 
     quiet: bool = False
     said: str = ""
+    brief: str = ""
     since: float = 0.0
     live: bool = field(default_factory=lambda: on_terminal(sys.stderr))
     machine: Machine = field(default_factory=Machine)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    heard: bool = False
+    """Whether the head answered that it puts it back."""
 
     def told(self, one: OneLease) -> None:
         """Where the lease stands now, unless it is active: that is the answer itself."""
         if one.lease.state != "active":
-            self.say(lease_text.standing(one.lease, one.at))
+            self.say(lease_text.standing(one.lease, one.at), lease_text.brief(one.lease, one.at))
 
     def going_back(self, one: OneLease) -> None:
         """How far the lease is on its way back."""
-        self.say(lease_text.going_back(one.lease, one.at))
+        self.heard = True
+        self.say(lease_text.going_back(one.lease, one.at), lease_text.brief(one.lease, one.at))
 
     def trouble(self, refusal: Refusal) -> None:
         """The head is away; the place is kept and asked for again (R94)."""
         self.say(f"{shorten(str(refusal), 200)} Trying again.")
 
-    def say(self, text: str) -> None:
-        """Show `text` when it is not what is shown already."""
+    def say(self, text: str, brief: str = "") -> None:
+        """Show `text` when it is not what is shown already; in a row without room for it `brief`."""
         if self.quiet or text == self.said:
             return
         with self.lock:
-            self.said, self.since = text, self.machine.elapsed()
+            self.said, self.brief, self.since = text, brief, self.machine.elapsed()
             if self.live:
                 self._draw()
             else:
@@ -114,7 +118,8 @@ class Shown:
         stands = self.machine.elapsed() - self.since
         tail = f" ({format_duration(stands)})" if stands >= SOON_S else ""
         room = shutil.get_terminal_size().columns - 1 - len(tail)
-        mutter(f"{_CLEAR_LINE}{shorten(self.said, max(1, room))}{tail}")
+        text = self.brief if self.brief and len(self.said) > room else self.said
+        mutter(f"{_CLEAR_LINE}{shorten(text, max(1, room))}{tail}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,20 +181,34 @@ def taking(
 
 
 def put_back(client: Client, end: End, *, as_json: bool, wait: bool = True) -> OneLease:
-    """The lease once it is over or stuck, how far it is shown meanwhile; without `wait` as it is at once."""
+    """The lease once it is over or stuck, how far it is shown meanwhile; without `wait` as it is at once.
+
+    Who interrupts this ends nothing: it is told that, and what shows how it goes on.
+    """
     shown = Shown(quiet=as_json)
-    with shown.lasting():
-        return drive(client, _watched(_until_over(end, shown, wait=wait), shown), sleep)
+    try:
+        with shown.lasting():
+            return drive(client, _watched(_until_over(end, shown, wait=wait), shown), sleep)
+    except KeyboardInterrupt:
+        if shown.heard and not as_json:
+            complain(f"interrupted: the head goes on putting it back; `{end.look}` shows how far it is")
+        elif not as_json:
+            complain(f"interrupted: the head may not have heard of it; `{end.look}` shows whether it did")
+        raise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """A call that ends the lease at `path`. `again`: it may be repeated until the lease is over or stuck."""
+    """A call that ends the lease at `path`. `again`: it may be repeated until the lease is over or stuck.
+
+    `look` is the command that shows how far it is.
+    """
 
     path: str
     verb: str
     body: Mapping[str, object]
     again: bool = True
+    look: str = "hostler schedule"
 
 
 def _until_over(end: End, shown: Shown, *, wait: bool) -> Steps[OneLease]:
@@ -229,7 +248,7 @@ def _tell_interrupted(holder: Holder, saved: SavedLease, *, as_json: bool) -> No
 
 
 def _watched(steps: Steps[T], shown: Shown) -> Steps[T]:
-    """The same steps, each passing failure of a call shown."""
+    """The same steps, each passing failure of a call shown, where the steps then wait to try again."""
     sent: object = None
     error: BaseException | None = None
     while True:
@@ -238,12 +257,10 @@ def _watched(steps: Steps[T], shown: Shown) -> Steps[T]:
         except StopIteration as end:
             value: T = end.value
             return value
+        if isinstance(error, Refusal) and passes(error) and isinstance(step, Pause):
+            shown.trouble(error)
         sent, error = None, None
         try:
             sent = yield step
-        except Refusal as refusal:
-            if passes(refusal):
-                shown.trouble(refusal)
-            error = refusal
-        except BaseException as signalled:  # noqa: BLE001 - thrown into the steps, which give back
-            error = signalled
+        except BaseException as raised:  # noqa: BLE001 - thrown into the steps, which give back
+            error = raised

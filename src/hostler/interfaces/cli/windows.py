@@ -279,7 +279,7 @@ def _end(verb: str, name: str | None, more: Mapping[str, object], because: str, 
         which = _meant(_named(client, name))
         body = {**which.proof(because=because), **more}
         # Asking anew would try a stuck one again: after the first time it is looked at.
-        end = End(path=at(WINDOWS, which.id), verb=verb, body=body, again=False)
+        end = End(path=at(WINDOWS, which.id), verb=verb, body=body, again=False, look="hostler window status")
         one = put_back(client, end, as_json=as_json)
         told = answer(client.get(f"{end.path}/report"), WindowReport)
     it = one.lease
@@ -311,9 +311,11 @@ def lines(it: LeaseView, now: str) -> Iterator[str]:
     told = f"stuck (lease {it.id})" if stuck else lease_text.standing(it, now)
     yield f"{shorten(mode)} by {who}: {told}"
     if part is not None and part.cap_at is not None:
-        closing = "takes no new requests" if part.closing else "takes requests until"
-        until = "" if part.closing else f" {when(part.stop_accepting_at, now)}"
-        yield f"  {closing}{until}; its cap {when(part.cap_at, now)}"
+        # Only what opens or is open takes any: of another nobody knows what its engines do.
+        opens = it.state in (State.ACTIVATING, State.ACTIVE) and not part.closing
+        requests = f"takes requests until {when(part.stop_accepting_at, now)}; " if opens else ""
+        closed = "takes no new requests; " if part.closing else ""
+        yield f"  {requests}{closed}its cap {when(part.cap_at, now)}"
         for host, end in part.hold_until.items():
             yield f"  the hold of {shorten(host)} lapses {when(end, now)}"
         for number, strike in enumerate(part.strikes, start=1):
