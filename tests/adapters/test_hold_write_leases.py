@@ -175,7 +175,7 @@ def test_what_is_no_file_of_changes_keeps_nobody_waiting(writer: HoldWriter, pat
     over = writer.write(wanted(take_over=f"lease:{MINE.lease}"))
     assert len(over.warnings) == 1, "who takes over has it for the time of their own hold"
     path.unlink()
-    assert "the daemon writes the hold of L again within seconds" in told.warnings[1].replace(MINE.lease, "L")
+    assert "the daemon writes the hold of L again within 30 s" in told.warnings[1].replace(MINE.lease, "L")
     changes.unlink()
     changes.symlink_to("/dev/zero")
     with pytest.raises(HoldPathUnusable):

@@ -285,7 +285,7 @@ def _comes_back(change: ForcedChange) -> Iterator[str]:
     if change.change == RELEASED and isinstance(lease, str):
         yield (
             f"so nothing says that a person released it, and the daemon writes the hold of {shorten(lease)}"
-            f" again within seconds. Make {CHANGES_NAME} writable, then release it once more"
+            f" again within 30 s. Make {CHANGES_NAME} writable, then release it once more"
         )
 
 
