@@ -139,8 +139,9 @@ async def test_a_lease_on_the_resource_refuses_a_window() -> None:
     """WIN-8, MODE-3: two parties do not get one box."""
     async with room() as it:
         await it.head.reserve("box")
-        with pytest.raises(HoldTaken):
+        with pytest.raises(HoldTaken) as told:
             await it.open()
+        assert told.value.way.startswith("A window waits for nobody: ")
 
 
 async def test_two_windows_never_share_a_host() -> None:
