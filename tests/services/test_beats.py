@@ -86,7 +86,7 @@ async def test_where_a_beat_extends_nothing() -> None:
 
 
 async def test_a_beat_is_taken_that_extends_no_window() -> None:
-    """WIN-2, LEASE-17, LEASE-20: of a job whose lease is a window, with a cap under the resource's default."""
+    """WIN-2, LEASE-17, LEASE-20: of a window's job, also where its cap is below the default."""
     async with room() as it:
         window = await it.open(cap_s=1800.0)
         job = await job_of(it.head, window)

@@ -208,6 +208,10 @@ async def test_renewing_past_the_cap_is_refused() -> None:
             await it.head.renew(window, ttl_s=3600.0)
         assert (await it.head.renew(window)).hard_at == window.hard_at
         assert (await it.head.renew(window, ttl_s=600.0)).expires_at == window.expires_at
+        for ttl_s in (600.0, None):
+            # Without its secret no reason is asked for: none would help.
+            with pytest.raises(TtlRefused, match="The window of heavy ends at its cap"):
+                await it.head.renew(window, who=OPERATOR, secret=None, ttl_s=ttl_s)
 
 
 async def test_a_fence_does_not_pause_a_cap() -> None:

@@ -1,8 +1,8 @@
 """What a beat of a job gives the lease that it runs under (LEASE-20).
 
-Decides whose beats count: those of the holder's own open job, and of no window, which has its cap. The time is a renewal's by the resource's
-default, never past the hard end; also of a lease that was asked for with a shorter time of its own, which
-`LeaseView.beat_s` tells.
+Decides whose beats count: those of the holder's own open job, and none for a window, which has its cap. The
+time is a renewal's by the resource's default, never past the hard end; also of a lease that was asked for
+with a shorter time of its own, which `LeaseView.beat_s` tells.
 """
 
 from __future__ import annotations

@@ -262,7 +262,8 @@ def _way(request: Request, holder: Lease | None) -> str:
     """What whoever is refused can do: a window has no queue, and is ended by its own command."""
     if holder is not None and holder.mode:
         stands = "open" if holder.state in (State.ACTIVATING, State.ACTIVE) else "not put back yet"
-        return f"A window in {holder.mode} is {stands}: `hostler window status` shows it, `window close` ends it."
+        shows = "`hostler window status` shows it, `window close` ends it."
+        return f"A window in {holder.mode} is {stands}: {shows}"
     if request.window is not None:
         return "A window waits for nobody: `hostler schedule` shows who has it and who waits."
     place = f"hostler reserve {request.resource.name} --queue 12h"
