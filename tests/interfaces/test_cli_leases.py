@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import pytest
 
-from hostler.client.saved import saved_leases
 from hostler.domain.errors import WrongScope
 from hostler.domain.lease import State
 from hostler.wire.schedule import OneLease, ReserveBody
@@ -324,19 +323,6 @@ async def test_anothers_lease_is_renewed_with_a_reason(head: Head, user: Shell) 
     await user.run("renew", held, "--generation", "2", "--because", "bob is away")
     sent = head.asked("POST", "/renew")[-1].body
     assert (sent["secret"], sent["generation"], sent["because"]) == (None, 2, "bob is away")
-
-
-async def test_ones_own_window_is_meant_by_what_it_leases(head: Head, user: Shell, tmp_path: Path) -> None:
-    """LEASE-9, MODE-3: it was asked for by its mode, and is proven by its secret; nothing more is given."""
-    await user.run("reserve", "pair")
-    (own,) = head.of(State.ACTIVE)
-    files = saved_leases(tmp_path)
-    (saved,) = files.list()
-    files.save(replace(saved, resource="heavy"))
-    head.leases.turn(own.id, kind="window", limited_by="cap")
-    got = await user.inside("renew", "pair", "--for", "10m")
-    assert head.asked("POST", "/renew")[-1].body["secret"] == saved.secret
-    assert got.out.startswith("pair is active: lease ")
 
 
 async def test_a_booking_says_how_it_is_taken(
