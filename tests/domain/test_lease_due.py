@@ -23,6 +23,7 @@ from hostler.domain.lease_due import (
     REMIND_S,
     check_ttl,
     due,
+    limited,
     next_due,
     renewal,
 )
@@ -286,3 +287,16 @@ def test_a_time_that_is_not_given_is_told_in_words() -> None:
     with pytest.raises(TtlRefused, match=r"is not given for 4 d 3 h\.$") as refused:
         check_ttl(replace(PAIR, max_s=172_801.0), 356_400.0)
     assert refused.value.expected == "Give a time from 1 s to 2 d 1 s."
+
+
+def test_a_booked_lease_is_limited_by_its_own_slot() -> None:
+    """LEASE-26, LEASE-17: before a slot ends no other booking begins: its own end is named, not another's."""
+    end = NOW.plus(1800.0)
+    cut = active(expires=end, hard=end, limited_by="booking")
+    own = replace(cut, slot=Slot(start=NOW.at, end=end.at))
+    assert (limited(cut, NOW), limited(own, NOW)) == ("booking", "slot")
+    ends = [due(it, PAIR, end, fenced=False) for it in (cut, own)]
+    assert ends == [
+        UndoBegun(ending=State.EXPIRED, why="its time was up (a booking begins)"),
+        UndoBegun(ending=State.EXPIRED, why="its time was up (its slot ends)"),
+    ]

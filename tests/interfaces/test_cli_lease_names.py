@@ -1,5 +1,9 @@
 """Whose lease a resource's name means, where several holders share an account (LEASE-9)."""
 
+from dataclasses import replace
+from pathlib import Path
+
+from hostler.client.saved import saved_leases
 from hostler.domain.lease import State
 from tests.fakes.head import Head
 from tests.interfaces.terminal import Shell
@@ -29,3 +33,16 @@ async def test_the_accounts_own_name_is_meant_among_several_holders(head: Head, 
     assert own.holder == "ada"
     assert (await user.inside("release", "pair")).code == 0
     assert [it.id for it in head.of(State.RELEASED)] == [own.id]
+
+
+async def test_ones_own_window_is_meant_by_what_it_leases(head: Head, user: Shell, tmp_path: Path) -> None:
+    """LEASE-9, MODE-3: it was asked for by its mode, and is proven by its secret; nothing more is given."""
+    await user.run("reserve", "pair")
+    (own,) = head.of(State.ACTIVE)
+    files = saved_leases(tmp_path)
+    (saved,) = files.list()
+    files.save(replace(saved, resource="heavy"))
+    head.leases.turn(own.id, kind="window", limited_by="cap")
+    got = await user.inside("renew", "pair", "--for", "10m")
+    assert head.asked("POST", "/renew")[-1].body["secret"] == saved.secret
+    assert got.out.startswith("pair is active: lease ")

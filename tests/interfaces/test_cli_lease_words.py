@@ -34,6 +34,7 @@ def lease(**changes: object) -> LeaseView:
         (lease(expires_at=LATER), ("both boxes is active: lease ls_1, generation 1, ends ",)),
         (lease(expires_at=None), ("without an end",)),
         (lease(expires_at=LATER, limited_by="booking"), ("when a booking begins",)),
+        (lease(expires_at=LATER, limited_by="slot"), (", the end of its slot",)),
         (
             lease(state="queued", place=2, held_by="bob", held_until=AT, earliest_at=LATER, why="fenced"),
             ("place 2 for both boxes (lease ls_1): bob has it until ", "earliest start ", "; fenced"),
@@ -96,9 +97,12 @@ def test_text_of_others_breaks_no_line() -> None:
 
 def test_an_end_has_one_word_in_every_table() -> None:
     """R69, LEASE-18: ENDS, and `without an end`, of leases as of resources."""
-    held = replace(RESOURCE, holder="ann", lease="ls_1", until=None)
-    (row,) = schedule_text.resource_rows([held], AT)
-    assert row[schedule_text.COLUMNS.index("ENDS")] == "without an end"
+    held = replace(RESOURCE, holder="ann", lease="ls_1", state="active", until=None)
+    offered = replace(held, state="offered")
+    ends = schedule_text.COLUMNS.index("ENDS")
+    assert [row[ends] for row in schedule_text.resource_rows([held, offered], AT)] == ["without an end", "-"]
+    assert schedule_text.resource_line(held, AT) == "active, ann has it without an end"
+    assert schedule_text.resource_line(offered, AT) == "offered, ann has it"
     (row,) = lease_text.rows([lease(expires_at=None)], AT)
     assert row[lease_text.COLUMNS.index("ENDS")] == "without an end"
 
@@ -152,6 +156,15 @@ def test_mine_has_a_row_and_what_is_next(it: LeaseView, row: tuple[str, ...], no
     (shown,) = lease_text.rows([it], AT)
     assert (*shown[:-1], shown[-1].partition(" (")[0]) == row
     assert list(lease_text.notes(it, AT)) == notes
+
+
+@pytest.mark.parametrize(
+    ("state", "command"),
+    [("active", "close"), ("stuck", "close"), ("activating", "status"), ("releasing", "status")],
+)
+def test_what_is_next_of_a_window(state: str, command: str) -> None:
+    """MODE-3, WIN-2: `mine` renews no window: it is closed, or looked at."""
+    assert lease_text.next_command(lease(kind="window", state=state)) == f"hostler window {command} ls_1"
 
 
 def test_the_panels_show_what_stands_and_what_to_do() -> None:

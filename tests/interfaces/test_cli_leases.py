@@ -2,6 +2,7 @@ import asyncio
 import json
 import signal
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ import pytest
 
 from hostler.domain.errors import WrongScope
 from hostler.domain.lease import State
+from hostler.wire.schedule import OneLease, ReserveBody
 from tests.fakes.head import KEY, Head, echoes
 from tests.fakes.signals import send
 from tests.interfaces.going import Start, ended, going, shown
@@ -313,6 +315,35 @@ async def test_a_lease_is_renewed(head: Head, user: Shell) -> None:
     assert got.code == 0
     assert got.out.startswith("2 h more. pair is active: lease ")
     assert head.asked("POST", "/renew")[-1].body["ttl_s"] == 7200.0
+
+
+async def test_anothers_lease_is_renewed_with_a_reason(head: Head, user: Shell) -> None:
+    """LEASE-9: what the refusal asks an operator for, renew has."""
+    held = head.leases.taken("pair", "bob")
+    await user.run("renew", held, "--generation", "2", "--because", "bob is away")
+    sent = head.asked("POST", "/renew")[-1].body
+    assert (sent["secret"], sent["generation"], sent["because"]) == (None, 2, "bob is away")
+
+
+async def test_a_booking_says_how_it_is_taken(
+    head: Head, user: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LEASE-26: at its start it is an offer for 15 min; --help says so as well. The exit stays 75."""
+    reserve = head.leases._reserve  # noqa: SLF001 - the head books nothing by itself
+
+    def booked(body: ReserveBody, request_id: str, run: int) -> OneLease:
+        one = reserve(body, request_id, run)
+        slot = {"start_at": "2026-12-01T20:00:00.000Z", "end_at": "2026-12-01T21:00:00.000Z"}
+        head.leases.turn(one.lease.id, state=State.SCHEDULED, **slot)
+        return replace(one, lease=head.leases.rows[one.lease.id].view)
+
+    monkeypatch.setattr(head.leases, "_reserve", booked)
+    got = await user.run("reserve", "pair", "--at", "2026-12-01T20:00Z", "--for", "1h")
+    (lease,) = head.of(State.SCHEDULED)
+    assert got.code == 75
+    assert f"`hostler claim {lease.id}` takes it within 15 min" in got.out
+    shown = " ".join((await user.inside("reserve", "--help")).out.replace("│", " ").split())
+    assert "within 15 min" in shown
 
 
 async def test_an_offer_is_claimed(head: Head, user: Shell) -> None:

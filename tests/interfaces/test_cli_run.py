@@ -220,6 +220,23 @@ async def test_a_head_that_is_gone_loses_the_lease_in_time(head: Head, start: St
     assert "it was not renewed in time" in got.err
 
 
+async def test_a_lease_that_a_booking_ends_says_so(head: Head, start: Start) -> None:
+    """LEASE-17, LEASE-26: what no renewal moves is the cause that is told, not that none came; exit 76."""
+    run = await start("echo ready >&2; while :; do sleep 0.05; done", *SHORT)
+    await shown(run, "ready")
+    (lease,) = head.of(State.ACTIVE)
+    head.leases.turn(lease.id, limited_by="booking")
+    before = len(head.asked("POST", "/renew"))
+    await asyncio.to_thread(
+        head.until, lambda: len(head.asked("POST", "/renew")) > before + 1, "it is told of the booking"
+    )
+    await asyncio.to_thread(head.down)
+    got = await ended(run)
+    assert got.code == 76
+    assert "its time is up: a booking begins" in got.err
+    assert "not renewed" not in got.err
+
+
 async def test_a_lost_lease_may_only_warn(head: Head, start: Start, tmp_path: Path) -> None:
     """JOB-5: with --on-lost warn the command goes on, and its own code is passed through."""
     go = tmp_path / "go"

@@ -131,6 +131,20 @@ async def test_why_tells_an_end_once(box: Room, user: Shell, monkeypatch: pytest
     assert (lines[0][:24], lines[1]) == ("pair cannot be had now: ", "")
 
 
+async def test_why_says_until_when_what_is_free_is_to_be_had(
+    box: Room, user: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LEASE-23, LEASE-26: of a resource that somebody has booked, when that begins."""
+
+    async def why(self: FakeSchedule, resource: str) -> WhyResource:
+        soon = "2026-09-04T20:07:11.000Z"
+        return WhyResource(at=AT, resource=RESOURCE, conditions=(), earliest_at=AT, booked_at=soon)
+
+    monkeypatch.setattr(FakeSchedule, "why", why)
+    first = (await user.inside("why", "pair")).out.splitlines()[0]
+    assert first.startswith("pair could be had now: free, until a booking begins in 2 min (")
+
+
 async def test_why_of_an_engine_of_another_host_says_where_to_ask(box: Room, user: Shell) -> None:
     """GATE-2, INTERFACE-3: its host, the address and the key's variable, and nothing of resources."""
     schedule(box).unknown = frozenset({"there"})

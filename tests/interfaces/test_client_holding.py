@@ -89,6 +89,14 @@ def test_trust_counts_from_before_the_call(hand: Hand, tmp_path: Path) -> None:
     assert lease.trusted_until == 1000.0 + 100.0 + 3420.0
 
 
+def test_an_end_that_no_renewal_moves_is_named(hand: Hand, tmp_path: Path) -> None:
+    """LEASE-17, LEASE-26: a lease that a booking ends was confirmed all the time, and says what ended it."""
+    lease = held(hand, tmp_path, told(limited_by="booking"))
+    hand.at += 3420
+    with pytest.raises(LeaseLost, match="its time is up: a booking begins"):
+        lease.check()
+
+
 def test_renewal_comes_at_a_third(hand: Hand, tmp_path: Path) -> None:
     """CLIENT-1: it is renewed at a third of the remaining time, by the time that was asked for."""
     lease = held(hand, tmp_path, told(expires_in_s=600))

@@ -46,7 +46,12 @@ def silent() -> Iterator[Silent]:
 
 
 def watched(
-    script: str, silent: Silent, *, until: float | None, on_lost: OnLost = "stop", grace_s: float = 30.0
+    script: str,
+    silent: Silent,
+    *,
+    until: float | None,
+    on_lost: OnLost = "stop",
+    grace_s: float = 30.0,
 ) -> tuple[Ran, Child, Tail]:
     """A shell's script under a lease that is trusted until then."""
     tail, told = Tail(), list[Said]()
@@ -92,6 +97,23 @@ def test_a_renewal_moves_the_end(silent: Silent) -> None:
     silent.speak()
     ran, _, _ = watched("import time; time.sleep(0.3)", silent, until=elapsed() + 0.2)
     assert (ran.code, ran.lost) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("limited_by", "told"),
+    [
+        ("booking", "its time is up: a booking begins"),
+        ("slot", "its time is up: its slot ends"),
+        ("max", "its time is up: it had the longest that it may"),
+        ("cap", "its time is up: it is at its cap"),
+    ],
+)
+def test_an_end_that_no_renewal_moves_is_named(silent: Silent, limited_by: str, told: str) -> None:
+    """LEASE-17, LEASE-26: of a lease that is limited its end is told, not that nobody renewed it."""
+    silent.says = [Beat(trusted=True, until=elapsed(), limited_by=limited_by)]
+    silent.speak()
+    ran, _, _ = watched("import time; time.sleep(1000)", silent, until=None)
+    assert ran.lost == told
 
 
 def test_the_heads_word_ends_it(silent: Silent) -> None:

@@ -12,6 +12,7 @@ from hostler.wire.jobs import JobBody, UpdateBody
 from hostler.wire.schedule import LeaseView
 from tests.fakes.leases import NOW, active
 from tests.fakes.schedule_world import AGENT, BY, Head, fleet, hash_of, head, resource
+from tests.services.window_room import room
 
 BOX = resource("box", ttl_s=7200.0, max_s=4 * 3600.0, indefinite=True)
 
@@ -84,7 +85,18 @@ async def test_where_a_beat_extends_nothing() -> None:
         assert (await it.look(lease)).expires_at is None
 
 
-def test_a_beat_extends_no_window() -> None:
+async def test_a_beat_is_taken_that_extends_no_window() -> None:
+    """WIN-2, LEASE-17, LEASE-20: of a window's job, also where its cap is below the default."""
+    async with room() as it:
+        window = await it.open(cap_s=1800.0)
+        job = await job_of(it.head, window)
+        await it.head.skip(60.0)
+        await beat(it.head, job)
+        assert await renewals(it.head) == []
+        assert (await it.head.look(window)).hard_at == window.hard_at
+
+
+def test_that_a_beat_extends_no_window_is_told() -> None:
     """WIN-2, LEASE-20: a window has its cap: its view says that a beat gives it nothing."""
     scene = Scene(fleet=fleet(resource("pair")), live=(), fence=None, now=NOW)
     assert lease_view(active(), scene).beat_s == 3600.0

@@ -242,6 +242,9 @@ async def test_now_refuses_and_leaves_no_place() -> None:
         with pytest.raises(HoldTaken, match="anna") as caught:
             await it.reserve(holder="bert", now=True)
         assert caught.value.lease
+        assert caught.value.way == (
+            "Wait for it with --wait, or keep a place: `hostler reserve bench-disk --queue 12h`."
+        )
         assert len((await it.schedule.leases(LeasesQuery())).leases) == 1
 
 

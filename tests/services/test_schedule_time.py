@@ -20,7 +20,7 @@ from hostler.domain.errors import (
 from hostler.domain.values import rfc3339
 from hostler.services.schedule_views import why_view
 from hostler.wire.jobs import JobBody, UpdateBody
-from hostler.wire.schedule import FenceBody
+from hostler.wire.schedule import ClaimBody, FenceBody
 from tests.fakes.schedule_world import AGENT, BY, OPERATOR, fleet, hash_of, head, resource
 
 
@@ -92,6 +92,37 @@ async def test_a_lease_is_shortened_by_a_booking_and_says_so() -> None:
         lease = await it.reserve(holder="b")
         assert (lease.expires_at, lease.limited_by) == ("2026-09-04T20:30:00.000Z", "booking")
         assert (await it.renew(lease, ttl_s=7200)).expires_at == "2026-09-04T20:30:00.000Z"
+
+
+async def test_a_booking_that_is_offered_ends_with_its_slot() -> None:
+    """LEASE-26: what is not active yet is said to be had until its slot ends, and is limited by that."""
+    async with head() as it:
+        lease = await it.reserve(start="2026-09-04T20:30Z", ttl_s=3600)
+        await it.ticks(1495, step=5)
+        assert (await it.look(lease)).state == "offered"
+        end = "2026-09-04T21:30:00.000Z"
+        (row,) = (await it.schedule.resources()).resources
+        assert (row.state, row.until) == ("offered", end)
+        waiter = await it.reserve(holder="b")
+        assert (waiter.held_until, waiter.earliest_at) == (end, end)
+        await it.schedule.claim(lease.id, ClaimBody(secret="anna"), AGENT, BY)
+        taken = await it.look(lease)
+        assert (taken.state, taken.expires_at, taken.limited_by) == ("active", end, "slot")
+
+
+async def test_why_names_the_next_booking() -> None:
+    """LEASE-23, LEASE-26: until when a lease could be had; one that has begun is in the way."""
+    async with head() as it:
+        assert (await it.schedule.why("bench-disk")).booked_at is None
+        await it.reserve(start="2026-09-05T20:30Z", ttl_s=3600, holder="later")
+        await it.reserve(start="2026-09-04T20:30Z", ttl_s=3600, holder="anna")
+        found = await it.schedule.why("bench-disk")
+        assert found.booked_at == "2026-09-04T20:30:00.000Z"
+        told = {row.name: (row.met, row.text) for row in found.conditions}["bookings"]
+        assert told == (True, "anna has booked it from 2026-09-04T20:30:00.000Z on")
+        await it.clock.advance(1500)
+        begun = await it.schedule.why("bench-disk")
+        assert not {row.name: row.met for row in begun.conditions}["bookings"]
 
 
 async def test_a_restart_changes_nothing_of_an_active_lease() -> None:

@@ -139,8 +139,9 @@ async def test_a_lease_on_the_resource_refuses_a_window() -> None:
     """WIN-8, MODE-3: two parties do not get one box."""
     async with room() as it:
         await it.head.reserve("box")
-        with pytest.raises(HoldTaken):
+        with pytest.raises(HoldTaken) as told:
             await it.open()
+        assert told.value.way.startswith("A window waits for nobody: ")
 
 
 async def test_two_windows_never_share_a_host() -> None:
@@ -207,6 +208,10 @@ async def test_renewing_past_the_cap_is_refused() -> None:
             await it.head.renew(window, ttl_s=3600.0)
         assert (await it.head.renew(window)).hard_at == window.hard_at
         assert (await it.head.renew(window, ttl_s=600.0)).expires_at == window.expires_at
+        for ttl_s in (600.0, None):
+            # Without its secret no reason is asked for: none would help.
+            with pytest.raises(TtlRefused, match="The window of heavy ends at its cap"):
+                await it.head.renew(window, who=OPERATOR, secret=None, ttl_s=ttl_s)
 
 
 async def test_a_fence_does_not_pause_a_cap() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hostler.domain.errors import InvalidRequest, NodeUnreachable, StepFailed
+from hostler.domain.errors import HoldTaken, InvalidRequest, NodeUnreachable, StepFailed
 from hostler.domain.fleet import frozen
 from hostler.domain.mode import QuietHours, Tool, ToolCommand
 from hostler.domain.step import FoundHold
@@ -87,6 +87,23 @@ async def test_no_window_opens_over_a_route_that_leads_to_what_was_left_alone() 
         assert (it.node.log, it.node.picture()) == ([], before)
         it.node.world.routes["chat"].active = "local"
         assert (await it.open()).state == "active"
+
+
+async def test_an_open_window_is_told_before_its_own_route() -> None:
+    """WIN-8, MODE-3: that its route leads to its engine is no fault: the next is refused as held."""
+    async with room(moded(replace(HEAVY, routes=frozen({RouteName("chat"): "glm"})))) as it:
+        window = await it.open()
+        assert it.node.world.routes["chat"].active == "glm"
+        with pytest.raises(HoldTaken) as open_:
+            await it.open(request="open-2")
+        assert "`hostler window status` shows it" in open_.value.way
+        assert open_.value.lease == window.id
+        it.node.faults["perform stop glm"] = StepFailed(step="stop glm", why="it does not end")
+        assert (await it.close(window)).state == "stuck"
+        it.node.world.routes["chat"].active = "glm"
+        with pytest.raises(HoldTaken) as stuck:
+            await it.open(request="open-3")
+        assert stuck.value.way.startswith("A window in heavy is not put back yet: ")
 
 
 async def test_what_a_script_finds_up_is_left_to_it() -> None:

@@ -15,7 +15,7 @@ from hostler.client.drive import Pause, Steps
 from hostler.client.lease import RELEASE_S, Leases
 from hostler.client.patience import between, passes
 from hostler.client.saved import SavedLease
-from hostler.client.trust import trusted
+from hostler.client.trust import time_up, trusted
 from hostler.domain.errors import LeaseLost, Refusal
 from hostler.domain.lease import State
 from hostler.domain.values import format_duration
@@ -97,7 +97,7 @@ class Lease:
         why = self.lost
         if not why and self.trusted_s <= 0:
             ago = self.leases.machine.elapsed() - (self.saved.attempt or 0.0)
-            why = f"the head has not confirmed it for {format_duration(ago)}"
+            why = time_up(self.view.limited_by) or f"the head has not confirmed it for {format_duration(ago)}"
         return LeaseLost(lease=self.id, resource=self.resource, why=why) if why else None
 
     # ------------------------------------------------------------ keeping it

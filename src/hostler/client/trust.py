@@ -7,16 +7,27 @@ nobody.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Final
 
 from hostler.client.saved import SavedLease
 from hostler.domain.errors import ActivationFailed, Lapsed, LeaseLost, Refusal, Stuck
+from hostler.domain.fleet import frozen
 from hostler.domain.lease import State
 from hostler.wire.schedule import OneLease
 
 LEAST_MARGIN_S: Final = 10.0
 MARGIN: Final = 0.05
 """LEASE-22: a lease is trusted for its time less the larger of 10 s and 5 % of it."""
+
+_ENDS: Final[Mapping[str, str]] = frozen(
+    {
+        "max": "its time is up: it had the longest that it may",
+        "booking": "its time is up: a booking begins",
+        "slot": "its time is up: its slot ends",
+        "cap": "its time is up: it is at its cap",
+    }
+)
 
 
 def proof(saved: SavedLease) -> dict[str, object]:
@@ -42,6 +53,14 @@ def trusted(one: OneLease, began: float) -> float | None:
         return None
     ttl = float(lease.expires_in_s)
     return began + ttl - max(LEAST_MARGIN_S, MARGIN * ttl)
+
+
+def time_up(limited_by: str) -> str:
+    """Why a lease is trusted no more, by what limits it; empty where a renewal would have helped.
+
+    A renewal moves none of these ends, whether the head answers or not (LEASE-17).
+    """
+    return _ENDS.get(limited_by, "")
 
 
 def ending(one: OneLease) -> Refusal:

@@ -11,6 +11,7 @@ from typing import Final
 
 from hostler.domain.booking import CLAIM_S
 from hostler.domain.errors import TtlRefused
+from hostler.domain.fleet import frozen
 from hostler.domain.lease import (
     Activated,
     CancelAsked,
@@ -34,6 +35,7 @@ REMIND_S: Final = 24 * 3600.0
 """A lease without an end is reminded of once a day (LEASE-18)."""
 
 
+_ENDS: Final = frozen({"booking": "a booking begins", "slot": "its slot ends"})
 CAP: Final = "cap"
 """The cause of a window that ends at its cap (MODE-3)."""
 
@@ -74,7 +76,8 @@ def _due_window(lease: Lease, now: Moment) -> LeaseEvent | None:
 
 def _due_active(lease: Lease, resource: Resource | None, now: Moment, *, grace: bool) -> LeaseEvent | None:
     if passed(lease.hard, now):
-        return UndoBegun(ending=State.EXPIRED, why=f"its time was up ({lease.limited_by or 'hard end'})")
+        by = _bound(lease) or "hard end"
+        return UndoBegun(ending=State.EXPIRED, why=f"its time was up ({_ENDS.get(by, by)})")
     if passed(lease.expires, now) and not grace:
         return UndoBegun(ending=State.EXPIRED, why="its time was up")
     if lease.expires is None:
@@ -218,11 +221,16 @@ def renewal(
 def _within_cap(lease: Lease, ttl_s: float | None, now: Moment) -> Renewed:
     """The renewal of a window changes nothing: it has its time up to the cap already."""
     if lease.hard is not None and ttl_s is not None and ttl_s > left(lease.hard, now):
-        raise TtlRefused(
-            what=f"The window of {lease.mode} ends at its cap, in {format_duration(left(lease.hard, now))}.",
-            expected="Close it, and open another with the cap that you need.",
-        )
+        raise at_cap(lease, lease.hard, now)
     return Renewed()
+
+
+def at_cap(lease: Lease, cap: Moment, now: Moment) -> TtlRefused:
+    """What whoever would renew a window is told (WIN-2)."""
+    return TtlRefused(
+        what=f"The window of {lease.mode} ends at its cap, in {format_duration(left(cap, now))}.",
+        expected="Close it, and open another with the cap that you need.",
+    )
 
 
 def anchored(lease: Lease, now: Moment) -> Lease:
@@ -257,7 +265,12 @@ def _later(old: Moment, new: Moment, now: Moment) -> Moment:
 
 
 def limited(lease: Lease, now: Moment) -> str:
-    """What bounds `expires` now: `max` or `booking` when it is at the hard end, else an empty text."""
+    """What bounds `expires` now: `max`, `booking`, `slot` or `cap` at the hard end, else an empty text."""
     if lease.expires is None or lease.hard is None or left(lease.expires, now) < left(lease.hard, now):
         return ""
-    return lease.limited_by
+    return _bound(lease)
+
+
+def _bound(lease: Lease) -> str:
+    """What its hard end is. Slots do not overlap: before its own ends no other booking begins (LEASE-26)."""
+    return "slot" if lease.limited_by == "booking" and lease.slot is not None else lease.limited_by

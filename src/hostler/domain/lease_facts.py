@@ -44,7 +44,7 @@ FACTS: Final[Mapping[str, tuple[tuple[str, ...], Form]]] = {
     "activated_at": (("activated",), lambda it, now: at(it.activated, now)),
     "expires_at": (("expires",), lambda it, now: at(it.expires, now)),
     "hard_at": (("hard",), lambda it, now: at(it.hard, now)),
-    "limited_by": (("expires", "hard", "limited_by"), limited),
+    "limited_by": (("expires", "hard", "limited_by", "slot"), limited),
     "warned": (("warned",), lambda it, _now: list(it.warned)),
     "reminded_at": (("reminded",), lambda it, now: at(it.reminded, now)),
     "cause": (("cause",), lambda it, _now: it.cause),

@@ -1,8 +1,8 @@
 """What a beat of a job gives the lease that it runs under (LEASE-20).
 
-Decides whose beats count: those of the holder's own open job. The time is a renewal's by the resource's
-default, never past the hard end; also of a lease that was asked for with a shorter time of its own, which
-`LeaseView.beat_s` tells.
+Decides whose beats count: those of the holder's own open job, and none for a window, which has its cap. The
+time is a renewal's by the resource's default, never past the hard end; also of a lease that was asked for
+with a shorter time of its own, which `LeaseView.beat_s` tells.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Beats:
         if lease is None or lease.state is not State.ACTIVE or lease.expires is None:
             return
         resource = self.config.fleet.resources.get(lease.resource)
-        if resource is None or job.state.ended or job.secret != lease.secret:
+        if resource is None or lease.mode or job.state.ended or job.secret != lease.secret:
             return
         counts = counted(tx.fence(), now)
         event = renewal(lease, resource, resource.ttl_s, counts, next_booking(lease, tx.waiting(), now))

@@ -25,7 +25,7 @@ from hostler.domain.lease import (
     TurnedBack,
     UndoBegun,
 )
-from hostler.domain.lease_due import renewal
+from hostler.domain.lease_due import at_cap, renewal
 from hostler.domain.moment import Moment, left
 from hostler.domain.values import Requester
 from hostler.services.going_back import is_remembered
@@ -34,7 +34,7 @@ from hostler.services.lease_changes import change, known
 from hostler.services.needs import Clock
 from hostler.services.present import Present
 from hostler.services.promotion import Look, Promotion, next_booking
-from hostler.services.proof import authorise, stale
+from hostler.services.proof import authorise, proven, stale
 from hostler.services.schedule_needs import Tx
 from hostler.wire.schedule import ClaimBody, ReleaseBody, RenewBody
 
@@ -53,6 +53,9 @@ class LeaseRequests:
     ) -> tuple[Decision, int | None]:
         now, lease = self.clock.moment(), known(tx, id_)
         self._alive(tx, lease, now)
+        if lease.mode and lease.hard is not None and not proven(body.secret, lease.secret):
+            # No reason that anybody could give renews it.
+            raise at_cap(lease, lease.hard, now)
         actor = authorise(lease, body, who, by, now)
         resource = self.config.fleet.resources.get(lease.resource)
         counts = counted(tx.fence(), now)

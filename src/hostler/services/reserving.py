@@ -109,6 +109,17 @@ class Reserving:
         """The lease that this request made before, as it is told; None for a new request (F02)."""
         return await self.store.read(lambda tx: self._again(tx, request_id, digest, told))
 
+    async def to_be_had(self, request: Request) -> None:
+        """Refuse `fenced` and `held` as `take` will: of whoever has it no other fault is told (WIN-8)."""
+        await self.store.read(lambda tx: self._free(tx, request, tx.live(), self.clock.moment()))
+
+    def _free(self, tx: Tx, request: Request, live: Sequence[Lease], now: Moment) -> None:
+        fence, covers = tx.fence(), set(request.resource.covers)
+        if fence is not None:
+            raise Fenced(until=rfc3339(shown(fence.until, now)), reason=fence.reason, by=fence.by)
+        if any(it.state.holds and set(it.covers) & covers for it in live):
+            raise self._held(request, live, now)
+
     def _take(self, tx: Tx, request: Request, look: Look) -> Decision:
         known = self._known(tx, request.id, request.digest)
         if known is not None:
@@ -120,19 +131,17 @@ class Reserving:
             raise QueueFull(what="the schedule", waiting=len(live))
         if lease.slot is not None:
             return self._booked(tx, lease, lease.slot, live, by.tag())
-        if body.now and fence is not None:
-            raise Fenced(until=rfc3339(shown(fence.until, now)), reason=fence.reason, by=fence.by)
+        if body.now:
+            # Whoever has it is what its caller wants to know, not what a node says of that lease's own hold.
+            self._free(tx, request, live, now)
         made = self._opened(tx, lease, by.tag())
         look = self.promotion.beside(tx, made.lease.id, self._own(tx, made.lease, look, now))
-        if body.now and any(it.state.holds and set(it.covers) & set(lease.covers) for it in live):
-            # Whoever has it is what its caller wants to know, not what a node says of that lease's own hold.
-            raise self._held(resource, live, now)
         if body.now and look.refusal is not None:
             raise look.refusal
         if look.refusal is None and any(it.id == made.lease.id for it in candidates(tx, now)):
             return self.promotion.grant(tx, made.lease, look, by.tag())
         if body.now:
-            raise self._held(resource, live, now)
+            raise self._held(request, live, now)
         ahead = [it for it in live if it.state is State.QUEUED and it.resource == resource.name]
         if len(ahead) >= resource.queue_max:
             raise QueueFull(what=resource.name, waiting=len(ahead))
@@ -233,7 +242,8 @@ class Reserving:
         put = tx.put(lease)
         return recorded(tx, opened(put, self.clock.moment(), actor=actor))
 
-    def _held(self, resource: Resource, live: Sequence[Lease], now: Moment) -> HoldTaken:
+    def _held(self, request: Request, live: Sequence[Lease], now: Moment) -> HoldTaken:
+        resource = request.resource
         scene = Scene(fleet=self.config.fleet, live=live, fence=None, now=now)
         holder = next((it for it in map(scene.holder, resource.covers) if it is not None), None)
         waiting = [it for it in scene.waiting if set(it.covers) & set(resource.covers)]
@@ -242,17 +252,22 @@ class Reserving:
             what=resource.name,
             owner=first.holder if first is not None else "nobody",
             until=until_of(holder, now) if holder is not None else "unknown",
-            way=_way(holder),
+            way=_way(request, holder),
             lease=first.id if first is not None else "",
             waiting=len(waiting),
         )
 
 
-def _way(holder: Lease | None) -> str:
+def _way(request: Request, holder: Lease | None) -> str:
     """What whoever is refused can do: a window has no queue, and is ended by its own command."""
     if holder is not None and holder.mode:
-        return f"A window in {holder.mode} is open: `hostler window status` shows it, `window close` ends it."
-    return "Wait for it with --wait, or keep a place with --queue 12h."
+        stands = "open" if holder.state in (State.ACTIVATING, State.ACTIVE) else "not put back yet"
+        shows = "`hostler window status` shows it, `window close` ends it."
+        return f"A window in {holder.mode} is {stands}: {shows}"
+    if request.window is not None:
+        return "A window waits for nobody: `hostler schedule` shows who has it and who waits."
+    place = f"hostler reserve {request.resource.name} --queue 12h"
+    return f"Wait for it with --wait, or keep a place: `{place}`."
 
 
 def digest_of(body: ReserveBody, mode: str = "") -> str:

@@ -14,7 +14,7 @@ from hostler.domain.errors import BoxReserved, Refusal
 from hostler.domain.fence import Fence, counted
 from hostler.domain.fleet import Fleet, frozen
 from hostler.domain.journal import Entry, unverified
-from hostler.domain.lease import Lease, State
+from hostler.domain.lease import Lease, Slot, State
 from hostler.domain.lease_due import limited
 from hostler.domain.moment import Moment, left, shown
 from hostler.domain.queue import Place
@@ -78,7 +78,7 @@ def lease_view(
         offer_expires_in_s=_left(lease.offer, counts) if lease.state is State.OFFERED else None,
         earliest_at=_earliest(lease, scene, stands),
         held_by=blocker.holder if blocker is not None else None,
-        held_until=None if blocker is None else _at(blocker.expires or blocker.hard, now),
+        held_until=None if blocker is None else _ends_at(blocker, now),
         start_at=rfc3339(lease.slot.start) if lease.slot else None,
         end_at=rfc3339(lease.slot.end) if lease.slot else None,
         activated_at=rfc3339(lease.activated.at) if lease.activated else None,
@@ -136,8 +136,20 @@ def _left(deadline: Moment | None, now: Moment) -> int | None:
 
 def until_of(lease: Lease, now: Moment) -> str:
     """Until when a lease may hold what it has, as RFC 3339; `unknown` where nothing says."""
+    return _ends_at(lease, now) or "unknown"
+
+
+def _ends_at(lease: Lease, now: Moment) -> str | None:
+    """The same, None where nothing says; of a booking that is not active yet its slot's end."""
+    end = _end(lease, now)
+    return None if end is None else rfc3339(end)
+
+
+def _end(lease: Lease, now: Moment) -> datetime | None:
     end = lease.expires or lease.hard
-    return rfc3339(shown(end, now)) if end is not None else "unknown"
+    if end is not None:
+        return shown(end, now)
+    return lease.slot.end if lease.slot is not None else None
 
 
 def steps_of(lease: Lease, journal: Sequence[Entry]) -> tuple[StepView, ...]:
@@ -249,10 +261,10 @@ def _earliest(lease: Lease, scene: Scene, stands: Place | None) -> str | None:
     at: datetime = scene.now.at
     blocker = scene.in_the_way(lease)
     if blocker is not None:
-        end = blocker.expires or blocker.hard
+        end = _end(blocker, scene.now)
         if end is None:
             return None
-        at = max(at, shown(end, scene.now))
+        at = max(at, end)
     return rfc3339(at + timedelta(seconds=stands.before_s))
 
 
@@ -270,7 +282,7 @@ def resource_view(resource: Resource, scene: Scene) -> ResourceView:
         actions=tuple(action_text(resource, scene.fleet)),
         lease=holder.id if holder is not None else None,
         holder=holder.holder if holder is not None else None,
-        until=None if holder is None else _at(holder.expires or holder.hard, scene.now),
+        until=None if holder is None else _ends_at(holder, scene.now),
         state=holder.state if holder is not None else "free",
         waiting=tuple(it.id for it in scene.lines.get(resource.name, ())),
         bookings=tuple(it.id for it in scene.bookings.get(resource.name, ())),
@@ -307,6 +319,11 @@ def why_view(resource: Resource, scene: Scene, refusal: Refusal | None) -> WhyRe
             text="no fence is up" if scene.fence is None else f"fenced: {shorten(scene.fence.reason)}",
         ),
     ]
+    booked = _next_booked(resource, scene)
+    if booked is not None:
+        slot, by = booked
+        text = f"{shorten(by)} has booked it from {rfc3339(slot.start)} on"
+        rows.append(Condition(name="bookings", met=slot.start > scene.now.at, text=text))
     if refusal is not None:
         rows.append(Condition(name=refusal.code, met=False, text=str(refusal).removesuffix(".")))
     elif holder is None:
@@ -316,14 +333,22 @@ def why_view(resource: Resource, scene: Scene, refusal: Refusal | None) -> WhyRe
         resource=resource_view(resource, scene),
         conditions=tuple(rows),
         earliest_at=_soonest(scene, holder, refusal, waits=bool(ahead)),
+        booked_at=None if booked is None else rfc3339(booked[0].start),
     )
+
+
+def _next_booked(resource: Resource, scene: Scene) -> tuple[Slot, str] | None:
+    """The next slot of anything that `resource` covers, and whose: a lease on it ends there (LEASE-26)."""
+    booked = [it for cover in resource.covers for it in scene.bookings.get(cover, ())]
+    slots = [(it.slot, it.holder) for it in booked if it.slot is not None and it.slot.end > scene.now.at]
+    return min(slots, key=lambda it: it[0].start, default=None)
 
 
 def _soonest(scene: Scene, holder: Lease | None, refusal: Refusal | None, *, waits: bool) -> str | None:
     """When all that stands in the way has an end, the latest of these; None where one has none known."""
     ends: list[str | None] = []
     if holder is not None:
-        ends.append(_at(holder.expires or holder.hard, scene.now))
+        ends.append(_ends_at(holder, scene.now))
     if scene.fence is not None:
         ends.append(_at(scene.fence.until, scene.now))
     if refusal is not None:

@@ -83,11 +83,12 @@ class Windows:
         wish = Wish(mode=body.mode, cap_s=body.cap_s, override=body.override, force=body.force)
         given = terms(fleet, wish, self.clock.now(), self.zone)
         resource = bounded(window_resource(fleet, mode), given)
+        request = Request(body=asked, id=request_id, resource=resource, who=who, by=by, window=given)
+        await self.reserving.to_be_had(request)  # What an open window has up is not left up.
         left = await left_up(self.look, fleet, mode)
         plan = window_plan(fleet, mode, given.cap_s, resource.drain_s, left)
         await not_led_to(self.look, fleet, plan, left)
         look = await self.promotion.look_at(plan, resource)
-        request = Request(body=asked, id=request_id, resource=resource, who=who, by=by, window=given)
         made, told = await self.reserving.take(request, look, self.schedule.told)
         self.schedule.act(made)
         return await self.schedule.answer(made, told, body.wait_s)

@@ -176,10 +176,11 @@ class LeaseView:
     """A lease as it is told. `place` counts from 1 among those that wait for the resource.
 
     `why` is one sentence: what it waits for, why it ended. `notice` is what its holder should know now
-    (LEASE-19). `limited_by`: what bounds `expires_at` (`max`, `booking`, `cap`). `earliest_at`: when it may
-    start. `wrong`: what is seen now of an active lease that should be otherwise, a sentence each: a hold that
-    is not its own (HOLD-11); a window's are in `window`. `beat_s`: for how long from then on a beat of its
-    holder's job has it, whatever was asked for at first (LEASE-20); None: a beat extends nothing.
+    (LEASE-19). `limited_by`: what bounds `expires_at` (`max`, `cap`, `booking` of another's, `slot` of its
+    own). `earliest_at`: when it may start. `wrong`: what is seen now of an active lease that should be
+    otherwise, a sentence each: a hold that is not its own (HOLD-11); a window's are in `window`. `beat_s`:
+    for how long from then on a beat of its holder's job has it, whatever was asked for at first (LEASE-20);
+    None: a beat extends nothing.
     """
 
     id: str
@@ -275,12 +276,16 @@ class ResourceList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhyResource:
-    """Why a resource is or is not to be had now (LEASE-23): each condition with whether it is met."""
+    """Why a resource is or is not to be had now (LEASE-23): each condition with whether it is met.
+
+    `booked_at`: when the next booking begins, at which a lease that is taken now ends (LEASE-26).
+    """
 
     at: str
     resource: ResourceView
     conditions: tuple[Condition, ...]
     earliest_at: str | None
+    booked_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ _LIMITS: Final[Mapping[str, str]] = frozen(
     {
         "max": ", the longest that it may",
         "booking": ", when a booking begins",
+        "slot": ", the end of its slot",
         "cap": ", its cap",
     }
 )
@@ -198,12 +199,16 @@ def drift(it: LeaseView) -> Iterator[str]:
 
 def next_command(it: LeaseView) -> str:
     """What its holder would do next."""
+    if it.kind == "window" and it.state in ("active", "stuck"):
+        return f"hostler window close {it.id}"
+    if it.kind == "window" and it.state in ("activating", "releasing"):
+        return f"hostler window status {it.id}"
     commands = {
         "active": f"hostler renew {it.id} --for 1h",
         "offered": f"hostler claim {it.id}",
         "queued": f"hostler cancel {it.id}",
         "scheduled": f"hostler cancel {it.id}",
-        "stuck": f"hostler {'window close' if it.kind == 'window' else 'release'} {it.id}",
+        "stuck": f"hostler release {it.id}",
     }
     return commands.get(it.state, f"hostler history --lease {it.id}")
 

@@ -104,17 +104,24 @@ def renew(
         Duration | None,
         Parameter(name="--for", show_default=False, help="From now on; else the resource's default."),
     ] = None,
+    because: Because = "",
+    generation: Generation = None,
     json: AsJson = False,
 ) -> int:
-    """Extend an active lease, or keep a place. It never shortens, and says what limited it."""
+    """Extend an active lease, or keep a place. It never shortens, and says what limited it.
+
+    A window is never extended: it ends at its cap.
+    """
     with to_head() as client:
         which = meant(client, lease)
-        raw = client.post(_path(which, "renew"), {**which.proof(), "ttl_s": time, "claim": False})
+        proof = which.proof(generation=generation, because=because)
+        raw = client.post(_path(which, "renew"), {**proof, "ttl_s": time, "claim": False})
     if json:
         say_json(raw)
         return 0
     found = answer(raw, OneLease)
-    granted = f"{format_duration(found.granted_s)} more. " if found.granted_s else ""
+    gave = found.granted_s if found.lease.kind != "window" else None
+    granted = f"{format_duration(gave)} more. " if gave else ""
     say(f"{granted}{lease_text.standing(found.lease, found.at)}.")
     if found.lease.notice:
         say(f"note: {shorten(found.lease.notice, 200)}")

@@ -76,7 +76,7 @@ def meant(client: Client, name: str | None) -> Meant:
         _one(name, [_of(it) for it in saved if it.lease == name])
         or _one(name, [_of(it) for it in saved if (it.lease or "").startswith(name)])
         or _one(name, _still_live(client, [it for it in saved if it.resource == name], inherited))
-        or _listed(client, name)
+        or _listed(client, name, saved)
     )
 
 
@@ -114,14 +114,17 @@ def _still_live(client: Client, saved: Sequence[SavedLease], inherited: Meant | 
     return [it for it in found if State(live[it.id].state).holds] or found
 
 
-def _listed(client: Client, name: str) -> Meant:
-    """The lease that the head lists under that id, beginning, or resource: somebody else's, or an old one."""
+def _listed(client: Client, name: str, saved: Sequence[SavedLease]) -> Meant:
+    """The lease that the head lists under that id, beginning, or resource: somebody else's, or an old one.
+
+    This user's own window as well, which was asked for by its mode and lists under what it leases.
+    """
     live = live_leases(client)
     found = [it for it in live if it.id == name] or [it for it in live if it.id.startswith(name)]
     found = found or [it for it in live if it.resource == name and it.generation is not None]
     only = _one(name, [Meant(id=it.id, generation=it.generation) for it in found])
     if only is not None:
-        return only
+        return next((_of(it) for it in saved if it.lease == only.id), only)
     # One that is over is not listed, and can be asked for by its whole id.
     return Meant(id=answer(client.get(at(LEASES, name)), OneLease).lease.id)
 

@@ -20,9 +20,10 @@ from hostler.client.drive import Steps
 from hostler.client.lease import Leases, Told
 from hostler.client.saved import SavedLease
 from hostler.client.wishes import Wish
+from hostler.domain.booking import CLAIM_S
 from hostler.domain.errors import Kind, Refusal
 from hostler.domain.lease import State
-from hostler.domain.values import shorten
+from hostler.domain.values import format_duration, shorten
 from hostler.interfaces.cli import lease_text
 from hostler.interfaces.cli.daemon import person, to_head
 from hostler.interfaces.cli.failure import complain, usage
@@ -58,7 +59,11 @@ class Asked:
         Parameter(show_default=False, help="Take a place, keep it so long without you, and return."),
     ] = None
     at: Annotated[
-        str | None, Parameter(help="Book a slot: 2026-12-01T20:00Z, or 2026-12-01 20:00 in fleet.timezone.")
+        str | None,
+        Parameter(
+            help="Book a slot: 2026-12-01T20:00Z, or 2026-12-01 20:00 in fleet.timezone. At its start it is"
+            f" offered: `hostler claim` takes it within {format_duration(CLAIM_S)}, or --wait by itself."
+        ),
     ] = None
     priority: Annotated[int, Parameter(show_default=False, help="0 to 9. Operators only.")] = 0
     indefinite: Annotated[
@@ -175,6 +180,11 @@ def _say_plan(one: OneLease) -> None:
 
 def _say_standing(one: OneLease) -> None:
     say(f"{lease_text.standing(one.lease, one.at)}.")
+    if one.lease.state == State.SCHEDULED:
+        say(
+            f"At its start it is offered: `hostler claim {one.lease.id}` takes it within"
+            f" {format_duration(CLAIM_S)}, else it is free again. With --wait it is taken by itself."
+        )
     if one.lease.notice:
         say(f"note: {shorten(one.lease.notice, lease_text.TEXT)}")
 

@@ -24,8 +24,8 @@ def resource_line(it: ResourceView, now: str) -> str:
     waiting = f", {len(it.waiting)} waiting" if it.waiting else ""
     if it.holder is None:
         return f"{shorten(it.state)}{waiting}"
-    end = clock_until(it.until, now) or "without an end"
-    return f"{shorten(it.state)}, {shorten(it.holder)} has it {end}{waiting}"
+    end = clock_until(it.until, now) or ("without an end" if it.state == "active" else "")
+    return f"{shorten(it.state)}, {f'{shorten(it.holder)} has it {end}'.rstrip()}{waiting}"
 
 
 def resource_rows(resources: Sequence[ResourceView], now: str) -> list[tuple[str, ...]]:
@@ -47,7 +47,10 @@ def resource_rows(resources: Sequence[ResourceView], now: str) -> list[tuple[str
 def _ends(it: ResourceView, now: str) -> str:
     if it.lease is None:
         return "-"
-    return when(it.until, now) if it.until is not None else "without an end"
+    if it.until is not None:
+        return when(it.until, now)
+    # What is not active yet, or no more, has an end that nobody knows.
+    return "without an end" if it.state == "active" else "-"
 
 
 def panels(it: Schedule) -> Iterator[str]:

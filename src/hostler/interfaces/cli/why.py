@@ -110,6 +110,8 @@ def _say_resource(shown: WhyResource) -> None:
     if missing and shown.resource.holder is None:
         # Nobody has it, and that is not what stands in the way.
         line = with_local_times(missing[0].text, now)
+    elif not missing and shown.booked_at is not None:
+        line += f", until a booking begins {when(shown.booked_at, shown.at)}"
     say(f"{shorten(shown.resource.name)} {verdict}: {line}.")
     if missing and shown.earliest_at not in (None, shown.resource.until):
         say(f"earliest start {when(shown.earliest_at, shown.at)}")

@@ -3,7 +3,7 @@
 Decides when a lease is renewed and a job beaten for, in a process of its own, so that neither a busy child
 nor a busy `hostler run` can starve it. FILE is this user's private file of the lease: no secret is in the
 arguments or the environment. Ends with its stdin. Says one JSON object a line: `trusted_until` (elapsed
-seconds of this machine, null without an end), `trouble`, `lost`.
+seconds of this machine, null without an end) with `limited_by`, `trouble`, `lost`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def beat(client: Client, leases: Leases, saved: SavedLease, job: str) -> float |
     if one.lease.state != State.ACTIVE:
         say(lost=one.lease.why or f"it is {one.lease.state}")
         return None
-    say(trusted_until=trusted(one, began))
+    say(trusted_until=trusted(one, began), limited_by=one.lease.limited_by)
     try:
         client.post(
             f"{JOBS}/{job}/updates",

@@ -25,6 +25,7 @@ class Beat:
 
     trusted: bool = False
     until: float | None = None
+    limited_by: str = ""
     lost: str | None = None
     trouble: str | None = None
 
@@ -91,5 +92,5 @@ def beating(file: Path, job: str) -> Iterator[Beating]:
 def _beat(line: bytes) -> Beat:
     found = json.loads(line)
     if "trusted_until" in found:
-        return Beat(trusted=True, until=found["trusted_until"])
+        return Beat(trusted=True, until=found["trusted_until"], limited_by=found["limited_by"])
     return Beat(lost=found.get("lost"), trouble=found.get("trouble"))

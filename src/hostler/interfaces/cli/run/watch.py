@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Final, Literal
 
 from hostler.client.machine import elapsed
+from hostler.client.trust import time_up
 from hostler.domain.values import shorten
 from hostler.interfaces.cli.failure import complain
 from hostler.interfaces.cli.run.beating import Beating
@@ -60,7 +61,10 @@ class Ran:
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Watch:
-    """A child under a lease. `until` is when the lease is trusted no more (elapsed seconds), None: never."""
+    """A child under a lease. `until` is when the lease is trusted no more (elapsed seconds), None: never.
+
+    `limited_by` is what bounds the lease so that no renewal moves its end; empty where one would.
+    """
 
     child: Child
     beating: Beating
@@ -74,6 +78,7 @@ class Watch:
     lost: str | None = None
     told_to_end: bool = False
     told_to_stop: bool = False
+    limited_by: str = ""
     _kill_at: float | None = None
     _give_up_at: float | None = None
     _beat_at: float | None = None
@@ -113,7 +118,7 @@ class Watch:
     def _tick(self, now: float) -> None:
         # First the time: a child that its node killed at the end of the lease ended because of that (F03).
         if self.lost is None and self.code is None and self.until is not None and now >= self.until:
-            self._lose("it was not renewed in time", now)
+            self._lose(time_up(self.limited_by) or "it was not renewed in time", now)
         self._reap(now)
         if self._kill_at is not None and now >= self._kill_at:
             self._kill_at, self._give_up_at = None, now + GONE_S
@@ -158,7 +163,7 @@ class Watch:
             return
         for beat in said:
             if beat.trusted:
-                self.until, self._trouble = beat.until, ""
+                self.until, self.limited_by, self._trouble = beat.until, beat.limited_by, ""
             if beat.trouble is not None and beat.trouble != self._trouble:
                 self._trouble = beat.trouble
                 _say(shorten(beat.trouble, 300))
