@@ -355,7 +355,7 @@ def test_a_daemon_that_is_gone_is_not_asked(tmp_path: Path) -> None:
             find_daemon({}, tmp_path)
 
 
-@pytest.mark.parametrize("text", [None, "", "{", "[]", "{}", '{"url": 5}', '"text"'])
+@pytest.mark.parametrize("text", [None, "", "{", "[]", "{}", '{"url": 5}', '"text"', "[" * 20_000])
 def test_no_address_is_one_refusal(tmp_path: Path, text: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """INTERFACE-3: without a readable daemon.json there is no daemon, and no other file is tried."""
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,5 @@
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import UTC, datetime, timedelta, timezone
@@ -16,6 +17,8 @@ from hostler.wire.values import (
     dump,
     event_from_text,
     event_to_text,
+    is_deeper,
+    plain_text,
     recorded_to_json,
     request_from,
     to_json,
@@ -257,3 +260,29 @@ def test_half_a_character_is_shown() -> None:
     assert dump({"owner": "a\udcff", "k\ud800": ["\udfff", {"x": 1}]}) == (
         rb'{"owner":"a\\udcff","k\\ud800":["\\udfff",{"x":1}]}'
     )
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, True, 1.5, 10**400, 'a"b\ud800', [], {}, [[], {}], {"a": [1, {"b": None}], "c\n": {}}, [math.inf]],
+)
+def test_a_plain_text_is_that_of_json(value: object) -> None:
+    """REL-1: what is kept as a text says what was found, as JSON has it."""
+    assert plain_text(value) == json.dumps(value)
+
+
+def test_a_plain_text_has_no_depth() -> None:
+    """REL-1: what is nested deeper than can be walked through is written, and known to be deep."""
+    value: object = {"a": 1}
+    for _ in range(5000):
+        value = [value]
+    assert plain_text(value) == "[" * 5000 + '{"a": 1}' + "]" * 5000
+    assert is_deeper(value, 5000)
+    assert not is_deeper(value, 5001)
+    assert (is_deeper([1], 0), is_deeper(1, 0), is_deeper({"a": []}, 1)) == (True, False, True)
+
+
+def test_an_event_that_is_nested_too_deep_is_none() -> None:
+    """REL-1: a line of the log that cannot be followed is told as no event."""
+    with pytest.raises(ValueError, match="this is no event"):
+        event_from_text("[" * 100_000)

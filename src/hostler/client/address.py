@@ -113,7 +113,7 @@ def _running(path: Path) -> tuple[str, str | None]:
         pin = found.get("tls_pin")
     except FileNotFoundError:
         raise DaemonUnreachable(url=DEFAULT_URL, why=f"there is no {path}") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DaemonUnreachable(url=DEFAULT_URL, why=f"{path} cannot be read: {error!r}") from error
     if not isinstance(url, str):
         raise DaemonUnreachable(url=DEFAULT_URL, why=f"{path} names no address")
