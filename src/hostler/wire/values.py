@@ -143,14 +143,20 @@ def plain_text(value: object) -> str:
     return "".join(written)
 
 
+def _inside(value: object) -> Iterable[object]:
+    """What may be nested inside; nothing of an empty list is, and yet it is one level."""
+    if isinstance(value, dict):
+        return value.values() or (None,)
+    return (value or (None,)) if isinstance(value, list) else ()
+
+
 def is_deeper(value: object, most: int) -> bool:
     """Whether lists and objects of JSON's own value are nested more than `most` deep."""
     level = [value]
     for _ in range(most + 1):
-        level = [it for it in level if isinstance(it, list | dict)]
+        level = [inner for it in level for inner in _inside(it)]
         if not level:
             return False
-        level = [inner for it in level for inner in (it.values() if isinstance(it, dict) else it)]
     return True
 
 
