@@ -255,6 +255,39 @@ def test_anything_becomes_a_refusal(error: object) -> None:
     assert back.retry_after is None
 
 
+def deep(levels: int) -> object:
+    """A list in a list, so many deep."""
+    value: object = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+ODD_FACTS: tuple[object, ...] = (
+    None, "soon", 5, -1, 10**5000, 1e308, math.inf, math.nan, True, [], ["a", 1], {}, {"a": {}}, "{x}",
+    "a..b", [math.inf], deep(5000), {"a": deep(900)},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("fact", ODD_FACTS, ids=range(len(ODD_FACTS)))
+@pytest.mark.parametrize("kind", KNOWN.values(), ids=lambda kind: kind.code)
+def test_a_refusal_with_any_facts_has_a_text(kind: type[Refusal], fact: object) -> None:
+    """INTERFACE-3: whatever another daemon tells as a fact, the refusal is told."""
+    facts = {each.name: fact for each in fields(kind)}
+    back = refusal_from({"code": kind.code, "message": "Held.", "facts": facts, "retry_after": fact}, 409)
+    assert str(back)
+    assert isinstance(back.advice(), str)
+    assert json.dumps(error_object(back), allow_nan=False)
+    assert str(refusal_from([fact], 409))
+
+
+@pytest.mark.parametrize("fact", ODD_FACTS, ids=range(len(ODD_FACTS)))
+def test_a_refusal_made_here_with_any_facts_has_a_text(fact: object) -> None:
+    """INTERFACE-2: no wrong type of a fact keeps a refusal from being told."""
+    assert str(errors.WaitTimedOut(resource="r", waited_s=fact, why="w"))  # type: ignore[arg-type] # the point
+    assert str(errors.EngineNotFound(engine=fact))  # type: ignore[arg-type] # as above
+
+
 def test_half_a_character_is_shown() -> None:
     """FEED-3: half of a character, as a broken name gives one, is shown and breaks no answer."""
     assert dump({"owner": "a\udcff", "k\ud800": ["\udfff", {"x": 1}]}) == (

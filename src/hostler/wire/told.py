@@ -16,8 +16,13 @@ import msgspec
 
 from hostler.domain import errors
 from hostler.domain.errors import Kind, Refusal
+from hostler.domain.values import shorten, whole
 from hostler.wire.values import is_deeper, plain_text
 
+MOST_WAIT_S: Final = 10**9
+"""Of a time to retry."""
+MOST_BITS: Final = 128
+"""Of a number that is a fact: Python writes none of more than some thousand digits."""
 DEEPEST: Final = 20
 """How deep a fact may be nested; none of ours is more than two."""
 
@@ -74,7 +79,7 @@ def refusal_from(error: object, status: int = 500) -> Refusal:
     else becomes `Told`, with whatever text there is.
     """
     if not isinstance(error, Mapping):
-        said = error if isinstance(error, str) else plain_text(error) if error else ""
+        said = error if isinstance(error, str) else plain_text(_told_fact(error)) if error else ""
         return _told("unknown", status, said or f"HTTP status {status}.", {})
     code, facts = error.get("code"), error.get("facts")
     given = {str(name): _told_fact(it) for name, it in facts.items()} if isinstance(facts, Mapping) else {}
@@ -89,8 +94,7 @@ def refusal_from(error: object, status: int = 500) -> Refusal:
             given,
             hint if isinstance(hint, str) else "",
         )
-    after = error.get("retry_after")
-    refusal.retry_after = after if isinstance(after, int) and not isinstance(after, bool) else None
+    refusal.retry_after = whole(error.get("retry_after"), 0, MOST_WAIT_S)
     return refusal
 
 
@@ -122,6 +126,8 @@ def _told_fact(value: object) -> object:
         return plain_text(value)
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        return shorten(hex(value))
     if isinstance(value, dict):
         return {name: _told_fact(it) for name, it in value.items()}
     return [_told_fact(it) for it in value] if isinstance(value, list) else value
