@@ -383,6 +383,10 @@ def test_the_deadman_waits_for_nobody_to_learn_what_is_free(tmp_path: Path) -> N
     """WIN-4: what is no regular file is not read, a pipe that nobody writes to least of all."""
     os.mkfifo(tmp_path / "host")
     assert kernel.available(str(tmp_path / "host")) is None
+    handle = os.open(tmp_path / "host", os.O_RDWR)
+    os.write(handle, b"available: 2 GiB\n")
+    assert kernel.available(str(tmp_path / "host")) is None
+    os.close(handle)
     assert kernel.available(str(tmp_path)) is None
     assert kernel.available("/dev/zero") is None
 

@@ -2,12 +2,13 @@ from pathlib import Path
 
 import pytest
 
+from hostler.client import Sent
 from hostler.client.address import Address
 from hostler.client.call import unanswered, url_advice
 from hostler.client.saved import SavedLease, saved_leases
 from hostler.domain.errors import DaemonUnreachable, QueueFull
 from hostler.domain.lease import State
-from hostler.interfaces.cli.daemon import answer, connected, to_head
+from hostler.interfaces.cli.daemon import answer, connected, sent_value, to_head
 from hostler.interfaces.cli.failure import advice
 from hostler.wire.schedule import LeaseList
 from tests.fakes.head import KEY, Head, listening
@@ -67,6 +68,9 @@ def test_an_answer_of_another_form_is_of_who_gave_it(monkeypatch: pytest.MonkeyP
     ):
         with client(), pytest.raises(DaemonUnreachable) as refused:
             answer({"leases": 5}, LeaseList)
+        assert refused.value.url == url
+        with pytest.raises(DaemonUnreachable, match="what is no JSON") as refused:
+            sent_value(Sent(type="message", data="[" * 20_000, id=""))
         assert refused.value.url == url
         assert advice(refused.value).startswith(f"{var} names it.")
 

@@ -11,6 +11,7 @@ from hostler.domain.errors import BoxReserved, InvalidRequest, Kind, Refusal
 from hostler.domain.events import TYPES, Event, Recorded
 from hostler.domain.fleet import Secret, frozen
 from hostler.domain.values import Cause, Priority
+from hostler.interfaces.cli.failure import fail
 from hostler.wire.refusals import control_answer, error_object
 from hostler.wire.told import KNOWN, Told, refusal_from
 from hostler.wire.values import (
@@ -278,6 +279,7 @@ def test_a_refusal_with_any_facts_has_a_text(kind: type[Refusal], fact: object) 
     assert str(back)
     assert isinstance(back.advice(), str)
     assert json.dumps(error_object(back), allow_nan=False)
+    assert fail(back, as_json=False) > 0
     assert str(refusal_from([fact], 409))
 
 

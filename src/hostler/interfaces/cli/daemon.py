@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from hostler.client import Client, find_daemon
+from hostler.client import Client, Sent, find_daemon
 from hostler.client.address import Address, find_head
 from hostler.client.call import unanswered
 from hostler.domain.errors import CursorReset, ScheduleUnavailable
@@ -79,6 +79,17 @@ def answer(raw: object, model: type[Model]) -> Model:
     except msgspec.ValidationError as error:
         why = f"its answer is not of this version: {error}"
         raise unanswered(ASKED.get() or find_daemon(os.environ), why) from error
+
+
+def sent_value(sent: Sent) -> object:
+    """The value of an event of a stream. Refuses `daemon_unreachable` for what is no JSON."""
+    try:
+        value: object = msgspec.json.decode(sent.data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise unanswered(
+            ASKED.get() or find_daemon(os.environ), f"it sends what is no JSON: {error}"
+        ) from error
+    return value
 
 
 def pages(
