@@ -75,7 +75,7 @@ def test_a_forked_child_does_not_keep_it(tmp_path: Path) -> None:
     os.close(copy)
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"pid": "x"}'])
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"pid": "x"}', '{"pid": 1e999}', "[" * 4000])
 def test_a_holder_without_a_name_still_holds(tmp_path: Path, content: str) -> None:
     """CONF-5: what the file says is no proof: while the lock is held the second is refused, named or not."""
     path = tmp_path / "hostler-daemon.lock"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hostler.adapters.drivers import http_look
+from hostler.adapters.drivers.activity import slots_activity
 from hostler.adapters.drivers.external import ExternalDriver
 from hostler.domain.engine import Launch, Readiness, judge
 from hostler.domain.errors import NotLaunchable
@@ -142,10 +143,13 @@ async def test_tcp_and_none(served: Callable[[bytes], Awaitable[str]]) -> None:
     assert (await http_look.look(nowhere, "none", {})).health == "ok"
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b'{"data": 3}', b'{"data": [1, {"id": 2}, {}]}', b"\xff"])
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b'{"data": 3}', b'{"data": [1, {"id": 2}, {}]}', b"\xff", b"[" * 100_000]
+)
 def test_a_list_that_is_none_has_no_models(body: bytes) -> None:
-    """ENG-4: an answer that is no model list names no model, and is no error."""
+    """ENG-4: an answer that is no model list names no model, and is no error; of slots neither."""
     assert http_look.model_ids(body) == ()
+    assert slots_activity(body) in (None, 0.0)
 
 
 async def test_a_hostile_id_is_shown_escaped(served: Callable[[bytes], Awaitable[str]]) -> None:

@@ -1,6 +1,7 @@
 """Memory readers, on recorded trees and calls. The machines that they were made for are not here (PLAT-1)."""
 
 import importlib
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -367,9 +368,30 @@ def test_the_deadman_reads_the_kernel_as_the_daemon_does(tmp_path: Path) -> None
     assert pools.available_file(None) == "/proc/meminfo"
 
 
-@pytest.mark.parametrize("text", ["", "available: much\n", "MemAvailable: 4\n", "total: 1 GiB\n", "\xff"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "available: much\n", "MemAvailable: 4\n", "total: 1 GiB\n", "\xff", f"available: {'9' * 400} B\n"],
+)
 def test_the_deadman_knows_nothing_by_a_broken_file(tmp_path: Path, text: str) -> None:
     """WIN-4: a file that does not say how much is free is no number: nothing is guessed."""
     (tmp_path / "host").write_bytes(text.encode("latin-1"))
     assert kernel.available(str(tmp_path / "host")) is None
     assert kernel.available(str(tmp_path / "none")) is None
+
+
+def test_the_deadman_waits_for_nobody_to_learn_what_is_free(tmp_path: Path) -> None:
+    """WIN-4: what is no regular file is not read, a pipe that nobody writes to least of all."""
+    os.mkfifo(tmp_path / "host")
+    assert kernel.available(str(tmp_path / "host")) is None
+    handle = os.open(tmp_path / "host", os.O_RDWR)
+    os.write(handle, b"available: 2 GiB\n")
+    assert kernel.available(str(tmp_path / "host")) is None
+    os.close(handle)
+    assert kernel.available(str(tmp_path)) is None
+    assert kernel.available("/dev/zero") is None
+
+
+def test_the_deadman_reads_a_figure_behind_an_editors_mark(tmp_path: Path) -> None:
+    """WIN-4, BG-18: a byte order mark hides no figure, and of a file without end the beginning counts."""
+    (tmp_path / "host").write_bytes(b"\xef\xbb\xbfavailable: 2 GiB\n" + b"x" * (1 << 20))
+    assert kernel.available(str(tmp_path / "host")) == 2 * GIB

@@ -8,6 +8,7 @@ from hostler.adapters.sight.model_files import models_in
 from hostler.domain.errors import FileExists, FileUnusable
 from hostler.services.sight_parts import ModelFile, Sight
 from tests.fakes.model_list import models, serving
+from tests.fakes.paired import nested
 
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 
@@ -144,7 +145,7 @@ def test_containers_are_listed_and_those_that_serve_are_asked(tmp_path: Path) ->
     assert (one.container, one.port, one.models, one.pid) == ("llm", port, ("m",), None)
 
 
-@pytest.mark.parametrize("answer", [(500, []), (200, {"message": "no"})])
+@pytest.mark.parametrize("answer", [(500, []), (200, {"message": "no"}), (200, nested(970))])
 def test_a_docker_that_answers_otherwise_is_none(tmp_path: Path, answer: tuple[int, object]) -> None:
     """CONF-4: an engine of containers that gives no list counts as none."""
     socket = tmp_path / "d.sock"

@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.domain.addresses import is_link_local, is_metadata, is_this_machine, meanings, place_of
+from hostler.domain.addresses import (
+    is_link_local,
+    is_metadata,
+    is_this_machine,
+    meanings,
+    place_of,
+    shown_url,
+)
 
 
 @pytest.mark.parametrize(
@@ -165,3 +172,40 @@ def test_where_a_url_leads(url: str, place: tuple[str, str, str | None]) -> None
 def test_what_two_readers_could_read_in_two_ways_is_nothing(url: str) -> None:
     """SYNC-2: a URL with odd characters, or without a clear host, leads nowhere."""
     assert place_of(url) is None
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://crow:7070", "http://crow:7070"),
+        ("https://crow/base/", "https://crow/base"),
+        ("http://[::1]:9", "http://[::1]:9"),
+        ("http://[::1", "http://[::1"),
+        ("http://", "http://"),
+        ("", ""),
+        ("ftp://bob:PW@h", "ftp://h"),
+        ("bob:PW@h:80", "h:80"),
+        ("bob:PW://x@h", "h"),
+        (" http://bob:PW@h", "http://h"),
+        ("http:/bob:PW@h", "h"),
+        ("http://bob:PW@[::1", "http://[::1"),
+        ("http://bob:P/W@h:9", "http://h:9"),
+        ("http://bob:P?W@h:9", "http://h:9"),
+        ("http://bob:P#W@h:9", "http://h:9"),
+        ("http://bob:P@W@h:9", "http://h:9"),
+        ("http://bob:PW%40h", "http://bob:…"),
+        ("bob:PW", "bob:…"),
+        ("http://h:9/?token=PW", "http://h:9"),
+        ("http://h:9#PW", "http://h:9"),
+        ("http://bob:PW@h\x1b[31m", "http://h\\x1b[31m"),
+    ],
+)
+def test_a_url_is_shown_without_what_is_secret_in_it(url: str, shown: str) -> None:
+    """SEC-1: whatever is odd in a URL, no user, password, query or fragment of it is shown."""
+    assert shown_url(url) == shown
+
+
+@given(st.text(), st.sampled_from(["http://", "ftp://", "", "//", "x"]))
+def test_no_password_before_an_at_is_shown(odd: str, scheme: str) -> None:
+    """SEC-1: whatever stands around it."""
+    assert "HIDDEN" not in shown_url(f"{scheme}{odd}HIDDEN{odd}@h")

@@ -29,6 +29,14 @@ ADDRESSES: Mapping[str, str] = frozen({"crow": "10.99.0.1", "raven": "10.99.0.2"
 Fault = Literal["none", "lost", "unanswered", "twice", "late"]
 
 
+def nested(levels: int) -> object:
+    """A list in a list, so many deep."""
+    value: object = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
 @dataclass(slots=True)
 class CountedFiles:
     """The need `StateFiles` in memory: it counts what is written."""

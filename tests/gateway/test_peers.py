@@ -170,9 +170,10 @@ async def test_an_escalation_to_another_host_degrades() -> None:
         assert (answer["x-hostler-served-by"], answer["x-hostler-degraded"]) == ("fast", "box_reserved")
 
 
-async def test_what_is_no_refusal_of_ours_is_told_by_its_status() -> None:
+@pytest.mark.parametrize("text", [b"<html>", b"[" * 20_000])
+async def test_what_is_no_refusal_of_ours_is_told_by_its_status(text: bytes) -> None:
     """NODE-3: an error page of something else at that address becomes a refusal with the status's meaning."""
-    page = b"HTTP/1.1 503 no\r\ncontent-type: text/html\r\ncontent-length: 6\r\n\r\n<html>"
+    page = b"HTTP/1.1 503 no\r\ncontent-type: text/html\r\ncontent-length: %d\r\n\r\n%s" % (len(text), text)
     async with front(fleet(CHAT, url=URLS["raven"]), {"raven": Target(answer=page)}) as it:
         answer = await asked(it)
         assert answer.status == 503

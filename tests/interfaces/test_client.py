@@ -355,7 +355,7 @@ def test_a_daemon_that_is_gone_is_not_asked(tmp_path: Path) -> None:
             find_daemon({}, tmp_path)
 
 
-@pytest.mark.parametrize("text", [None, "", "{", "[]", "{}", '{"url": 5}', '"text"'])
+@pytest.mark.parametrize("text", [None, "", "{", "[]", "{}", '{"url": 5}', '"text"', "[" * 20_000])
 def test_no_address_is_one_refusal(tmp_path: Path, text: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """INTERFACE-3: without a readable daemon.json there is no daemon, and no other file is tried."""
     monkeypatch.chdir(tmp_path)
@@ -366,6 +366,14 @@ def test_no_address_is_one_refusal(tmp_path: Path, text: str | None, monkeypatch
         (state / "daemon.json").write_text(text)
     with pytest.raises(DaemonUnreachable, match=r"daemon\.json"):
         find_daemon({}, state)
+
+
+@pytest.mark.parametrize("status", [200, 409])
+def test_an_answer_that_is_nested_too_deep_is_one_refusal(daemon: Daemon, status: int) -> None:
+    """INTERFACE-3: whoever gives it is no daemon of ours."""
+    daemon.status, daemon.body = status, b'{"error": ' + b"[" * 490 + b"]" * 490 + b"}"
+    with pytest.raises(DaemonUnreachable, match="nested too deep"):
+        ask_sync(Address(url=daemon.url), "GET", "/x")
 
 
 def test_only_http_is_spoken(tmp_path: Path) -> None:

@@ -344,7 +344,7 @@ def test_a_torn_line_spoils_no_other(tmp_path: Path) -> None:
     it = Spool(path=tmp_path / "x.ndjson")
     it.put("updates", {"note": "one"})
     with it.path.open("ab") as file:
-        file.write(b'{"n":2,"verb":"upd')
+        file.write(b'{"later": ' + b"[" * 20_000 + b'\n{"n":2,"verb":"upd')
     assert it.put("updates", {"note": "two"}) == 2
     assert [line.body for line in it.waiting()] == [{"note": "one"}, {"note": "two"}]
     assert all(json.loads(line) for line in it.path.read_text().splitlines() if line.endswith("}"))

@@ -50,6 +50,7 @@ def test_a_file_that_others_can_read_counts_for_nothing(tmp_path: Path) -> None:
     drawer.path("1" * 32).symlink_to(path)
     drawer.path("2" * 32).write_text("{")
     drawer.path("3" * 32).write_bytes(path.read_bytes())
-    for number in "23":
+    drawer.path("4" * 32).write_text('{"later": ' + "[" * 20_000)
+    for number in "234":
         drawer.path(number * 32).chmod(0o600)
     assert drawer.list() == [saved]

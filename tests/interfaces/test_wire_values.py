@@ -1,4 +1,5 @@
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import UTC, datetime, timedelta, timezone
@@ -10,12 +11,15 @@ from hostler.domain.errors import BoxReserved, InvalidRequest, Kind, Refusal
 from hostler.domain.events import TYPES, Event, Recorded
 from hostler.domain.fleet import Secret, frozen
 from hostler.domain.values import Cause, Priority
+from hostler.interfaces.cli.failure import fail
 from hostler.wire.refusals import control_answer, error_object
 from hostler.wire.told import KNOWN, Told, refusal_from
 from hostler.wire.values import (
     dump,
     event_from_text,
     event_to_text,
+    is_deeper,
+    plain_text,
     recorded_to_json,
     request_from,
     to_json,
@@ -252,8 +256,68 @@ def test_anything_becomes_a_refusal(error: object) -> None:
     assert back.retry_after is None
 
 
+def deep(levels: int) -> object:
+    """A list in a list, so many deep."""
+    value: object = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+ODD_FACTS: tuple[object, ...] = (
+    None, "soon", 5, -1, 10**5000, 1e308, math.inf, math.nan, True, [], ["a", 1], {}, {"a": {}}, "{x}",
+    "a..b", [math.inf], deep(5000), {"a": deep(900)},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("fact", ODD_FACTS, ids=range(len(ODD_FACTS)))
+@pytest.mark.parametrize("kind", KNOWN.values(), ids=lambda kind: kind.code)
+def test_a_refusal_with_any_facts_has_a_text(kind: type[Refusal], fact: object) -> None:
+    """INTERFACE-3: whatever another daemon tells as a fact, the refusal is told."""
+    facts = {each.name: fact for each in fields(kind)}
+    back = refusal_from({"code": kind.code, "message": "Held.", "facts": facts, "retry_after": fact}, 409)
+    assert str(back)
+    assert isinstance(back.advice(), str)
+    assert json.dumps(error_object(back), allow_nan=False)
+    assert fail(back, as_json=False) > 0
+    assert str(refusal_from([fact], 409))
+
+
+@pytest.mark.parametrize("fact", ODD_FACTS, ids=range(len(ODD_FACTS)))
+def test_a_refusal_made_here_with_any_facts_has_a_text(fact: object) -> None:
+    """INTERFACE-2: no wrong type of a fact keeps a refusal from being told."""
+    assert str(errors.WaitTimedOut(resource="r", waited_s=fact, why="w"))  # type: ignore[arg-type] # the point
+    assert str(errors.EngineNotFound(engine=fact))  # type: ignore[arg-type] # as above
+
+
 def test_half_a_character_is_shown() -> None:
     """FEED-3: half of a character, as a broken name gives one, is shown and breaks no answer."""
     assert dump({"owner": "a\udcff", "k\ud800": ["\udfff", {"x": 1}]}) == (
         rb'{"owner":"a\\udcff","k\\ud800":["\\udfff",{"x":1}]}'
     )
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, True, 1.5, 10**400, 'a"b\ud800', [], {}, [[], {}], {"a": [1, {"b": None}], "c\n": {}}, [math.inf]],
+)
+def test_a_plain_text_is_that_of_json(value: object) -> None:
+    """REL-1: what is kept as a text says what was found, as JSON has it."""
+    assert plain_text(value) == json.dumps(value)
+
+
+def test_a_plain_text_has_no_depth() -> None:
+    """REL-1: what is nested deeper than can be walked through is written, and known to be deep."""
+    value: object = {"a": 1}
+    for _ in range(5000):
+        value = [value]
+    assert plain_text(value) == "[" * 5000 + '{"a": 1}' + "]" * 5000
+    assert is_deeper(value, 5000)
+    assert not is_deeper(value, 5001)
+    assert (is_deeper([1], 0), is_deeper(1, 0), is_deeper({"a": []}, 1)) == (True, False, True)
+
+
+def test_an_event_that_is_nested_too_deep_is_none() -> None:
+    """REL-1: a line of the log that cannot be followed is told as no event."""
+    with pytest.raises(ValueError, match="this is no event"):
+        event_from_text("[" * 100_000)

@@ -16,7 +16,7 @@ from hostler.services import reaching
 from hostler.services.peering import AGAIN_S, EVERY_S, TICK_S
 from hostler.wire.sync import ExchangeCall, Told, row_to
 from tests.fakes.clock import inline_threads
-from tests.fakes.paired import Trio, trio
+from tests.fakes.paired import Trio, nested, trio
 
 WORK = Row(id="work", url="http://10.99.0.1:8101", host="crow", models=("m",))
 
@@ -125,6 +125,7 @@ async def test_what_cannot_be_taken_is_left_and_named(three: Trio) -> None:
             {**good, "id": "big", "models": ["m" * 200] * 30},
             {"id": "bare"},
             {},
+            {**good, "id": "seen", "reach": {f"{'n' * 250}{node}": True for node in range(64)}},
         )
     )
     answer = await three["annex"].sync.exchange(
@@ -137,12 +138,13 @@ async def test_what_cannot_be_taken_is_left_and_named(three: Trio) -> None:
         "big",
         "bare",
         "a row without an id",
+        "seen",
         "odd",
         "his",
     ]
     assert "speaks for itself" in answer.left[-1]
     notes = (await three["annex"].sync.now()).notes
-    assert len([text for text in notes if text.startswith("a row of crow is left")]) == 7
+    assert len([text for text in notes if text.startswith("a row of crow is left")]) == 8
     again = Told(rows=({**good, "id": "new", "later": 1}, {**good, "id": "odd", "local_only": "perhaps"}))
     answer = await three["annex"].sync.exchange(
         ExchangeCall(api=1, node="crow", digest=again.digest, told=again), "crow"
@@ -152,6 +154,20 @@ async def test_what_cannot_be_taken_is_left_and_named(three: Trio) -> None:
     three["annex"].restart()
     assert set(three["annex"].registry.rows) == {("crow", "work"), ("crow", "new")}
     assert not three["annex"].sync.book.kept.notes
+
+
+@pytest.mark.parametrize("levels", [400, 900, 5000])
+@pytest.mark.parametrize("key", ["local_only", "later", "url"])
+async def test_what_is_nested_too_deep_is_left_and_named(three: Trio, key: str, levels: int) -> None:
+    """SYNC-1, SYNC-2: a value that cannot be followed makes a row unsound, or is passed over, no more."""
+    inline_threads()
+    good = row_to(replace(WORK, version=1, author="crow"))
+    told = Told(rows=(good, {**good, "id": "deep", key: nested(levels)}))
+    answer = await three["annex"].sync.exchange(
+        ExchangeCall(api=1, node="crow", digest="x", told=told), "crow"
+    )
+    assert ("crow", "work") in three["annex"].registry.rows
+    assert [text.partition(":")[0] for text in answer.left] == ([] if key == "later" else ["deep"])
 
 
 async def test_a_version_that_nobody_can_have_come_to_is_refused(three: Trio) -> None:

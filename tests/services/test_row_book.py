@@ -6,17 +6,27 @@ import asyncio
 import errno
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hostler.adapters.state_files import DirectoryStateFiles
 from hostler.domain.errors import StoreFull
-from hostler.domain.registry import Registry, Row
+from hostler.domain.registry import (
+    LONGEST_URL,
+    MAX_MODELS,
+    MAX_NODES,
+    MAX_OWN,
+    MAX_ROWS,
+    Registry,
+    Row,
+)
 from hostler.services.row_book import FILE, load
-from hostler.wire.sync import row_to
+from hostler.wire.sync import ROW_BYTES, row_to, sound_from
+from hostler.wire.values import dump
 from tests.fakes.clock import inline_threads
-from tests.fakes.paired import CountedFiles, PairedNode, trio
+from tests.fakes.paired import CountedFiles, PairedNode, nested, trio
 
 GOOD = row_to(Row(id="good", url="http://10.99.0.1:1", host="crow", version=7, author="crow"))
 
@@ -190,6 +200,75 @@ def test_what_no_file_can_hold_is_kept_as_a_text(tmp_path: Path, odd: str) -> No
     assert json.loads(str(text)) == json.loads(odd)
     files.save(FILE, {"clock": 9, "rows": [GOOD], "aside": list(kept.aside)})
     assert load("crow", files).aside == (text,)
+
+
+@pytest.mark.parametrize("levels", [400, 900, 5000])
+@pytest.mark.parametrize("where", ["local_only", "weight", "id", "clock", "more"])
+def test_no_depth_of_a_value_keeps_it_from_starting(tmp_path: Path, where: str, levels: int) -> None:
+    """SYNC-1, REL-1: however deep one value of the file is nested, the others are read, and it is kept."""
+    deep = nested(levels)
+    found = {"clock": 9, "rows": [GOOD, {**GOOD, "id": "odd", where: deep}], where: deep}
+    kept = load("crow", CountedFiles(kept={FILE: found}))
+    assert ("crow", "good") in kept.registry.rows
+    assert kept.notes
+    rows = [
+        {**row_to(row), **kept.extras.get((row.key, row.version), {})} for row in kept.registry.rows.values()
+    ]
+    files = DirectoryStateFiles(root=tmp_path)
+    files.save(FILE, {**kept.more, "clock": 9, "rows": rows, "aside": list(kept.aside)})
+    if where != "clock":
+        assert "[" * (levels // 2) in (tmp_path / "sync.json").read_text()
+    assert load("crow", files).registry.rows == kept.registry.rows
+
+
+@pytest.mark.parametrize("lists", ["rows", "aside"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_two_rows_of_a_key_the_later_one_counts(lists: str, *, turned: bool) -> None:
+    """SYNC-5: an earlier version that is kept aside replaces no later one; it stays there, and is named."""
+    early = {**GOOD, "version": 3, "url": "http://10.99.0.1:3", "weight": 3}
+    late = {**GOOD, "version": 8, "retired": True}
+    first, second = (early, late) if turned else (late, early)
+    found = {"clock": 9, "rows": [first, second]} if lists == "rows" else {"clock": 9, "rows": [first]}
+    kept = load("crow", CountedFiles(kept={FILE: {"aside": [second], **found}}))
+    (row,) = kept.registry.rows.values()
+    assert (row.version, row.retired, dict(kept.extras)) == (8, True, {})
+    assert set(map(str, kept.aside)) == {str(early)} | ({str(second)} if lists == "rows" else set())
+    assert (
+        "a row of sync.json is kept aside: good of crow is there more than once, and this one is version 3:"
+        " version 8 counts" in kept.notes
+    )
+
+
+def largest(author: int, number: int) -> Row:
+    """A row as large as one may be: its bytes, its models, and what as many nodes as there may be saw."""
+    row = Row(
+        id=f"id-{number}",
+        url="http://10.99.0.1:1/".ljust(LONGEST_URL, "x"),
+        host="crow",
+        models=("m",) * MAX_MODELS,
+        version=1 << 40,
+        author=f"{author:063}",
+        reach={f"{node:063}": False for node in range(MAX_NODES)},
+        allowed={f"{node:063}": "" for node in range(16)},
+    )
+    each, more = divmod(ROW_BYTES - without_reach(row), MAX_MODELS)
+    models = tuple("m" * (1 + each + (place < more)) for place in range(MAX_MODELS))
+    return sound_from(row_to(replace(row, models=models)))
+
+
+def without_reach(row: Row) -> int:
+    """The bytes of a row as they are bounded."""
+    return len(dump(row_to(replace(row, reach={}))))
+
+
+def test_as_many_rows_as_may_be_fit_into_the_file(tmp_path: Path) -> None:
+    """SYNC-1: the largest rows, in the largest number, are written and read again: no change is refused."""
+    files = DirectoryStateFiles(root=tmp_path)
+    rows = [largest(number // MAX_OWN, number) for number in range(MAX_ROWS)]
+    assert set(map(without_reach, rows)) == {ROW_BYTES}
+    files.save(FILE, {"clock": 1 << 40, "rows": [row_to(row) for row in rows], "aside": []})
+    kept = load("crow", files)
+    assert (len(kept.registry.rows), kept.aside, kept.notes) == (MAX_ROWS, (), ())
 
 
 # ---------------------------------------------------------------- what is odd of a file that can be read

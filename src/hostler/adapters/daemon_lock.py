@@ -99,5 +99,5 @@ def _holder(handle: int) -> DaemonRuns:
     try:
         found = json.loads(os.pread(handle, MAX_BYTES, 0))
         return DaemonRuns(pid=int(found["pid"]), where=f"state directory {found['state_dir']}")
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return DaemonRuns(pid=0, where="which is just starting")

@@ -19,8 +19,8 @@ from typing import Final
 
 from hostler.domain.values import NAME
 
-MAX_BYTES: Final = 4 << 20
-"""No state file of ours comes near 4 MiB: a larger one is somebody else's, and is not read into memory."""
+MAX_BYTES: Final = 16 << 20
+"""A larger file is somebody else's, and is not read into memory: of ours `sync.json` may come to 9 MiB."""
 DIRECTORY_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
 

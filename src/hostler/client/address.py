@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from hostler.domain.addresses import place_of, shown_url
 from hostler.domain.errors import DaemonUnreachable
 from hostler.domain.fleet import Secret
 
@@ -50,8 +51,8 @@ class Address:
 
 def is_local(url: str) -> bool:
     """Whether the URL's host is this machine's loopback."""
-    host = urlsplit(url).hostname or ""
     try:
+        host = urlsplit(url).hostname or ""
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
@@ -74,9 +75,8 @@ def find_daemon(env: Mapping[str, str], state: Path | None = None) -> Address:
     """
     state = state or state_dir(env)
     named = env.get(URL_VAR)
-    url, pin = (named.rstrip("/"), None) if named else _running(state / DAEMON)
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise DaemonUnreachable(url=url, why="its address begins with neither http:// nor https://")
+    url, pin = (named, None) if named else _running(state / DAEMON)
+    url = _understood(url, URL_VAR if named else f"its address in {state / DAEMON}")
     given = env.get(KEY_VAR)
     key = given or (_local_key(state / LOCAL_KEY) if is_local(url) else None)
     return Address(
@@ -97,11 +97,23 @@ def find_head(env: Mapping[str, str], state: Path | None = None) -> Address:
     named = env.get(HEAD_URL_VAR)
     if not named:
         return find_daemon(env, state)
-    url = named.rstrip("/")
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise DaemonUnreachable(url=url, why="HOSTLER_HEAD_URL begins with neither http:// nor https://")
+    url = _understood(named, HEAD_URL_VAR)
     key = env.get(HEAD_KEY_VAR)
     return Address(url=url, key=Secret(key) if key else None, url_by=HEAD_URL_VAR, key_by=HEAD_KEY_VAR)
+
+
+def _understood(url: str, what: str) -> str:
+    """The URL without a slash at its end. Refuses `daemon_unreachable` for one that is read in two ways.
+
+    What the HTTP library says of such a URL may hold a part of its password: it never sees it.
+    """
+    url = url.strip()
+    if not url.lower().startswith(("http://", "https://")):
+        raise DaemonUnreachable(url=shown_url(url), why=f"{what} begins with neither http:// nor https://")
+    if place_of(url) is None or "?" in url or "#" in url:
+        why = f"{what} cannot be understood; it has the form http://HOST:PORT, odd characters as %XX"
+        raise DaemonUnreachable(url=shown_url(url), why=why)
+    return url.rstrip("/")
 
 
 def _running(path: Path) -> tuple[str, str | None]:
@@ -113,14 +125,14 @@ def _running(path: Path) -> tuple[str, str | None]:
         pin = found.get("tls_pin")
     except FileNotFoundError:
         raise DaemonUnreachable(url=DEFAULT_URL, why=f"there is no {path}") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DaemonUnreachable(url=DEFAULT_URL, why=f"{path} cannot be read: {error!r}") from error
     if not isinstance(url, str):
         raise DaemonUnreachable(url=DEFAULT_URL, why=f"{path} names no address")
     if isinstance(pid, int) and isinstance(ticks, int) and ticks and _gone(pid, ticks):
         # Whoever listens there now is somebody else, and must not be sent our key.
-        raise DaemonUnreachable(url=url, why=f"the daemon that wrote {path} (pid {pid}) is gone")
-    return url.rstrip("/"), pin if isinstance(pin, str) else None
+        raise DaemonUnreachable(url=shown_url(url), why=f"the daemon that wrote {path} (pid {pid}) is gone")
+    return url, pin if isinstance(pin, str) else None
 
 
 def _gone(pid: int, ticks: int) -> bool:

@@ -14,11 +14,12 @@ from urllib.parse import urlencode
 import msgspec
 
 from hostler.client.address import HEAD_URL_VAR, KEY_VAR, URL_VAR, Address
-from hostler.domain.errors import DaemonUnreachable, NoKey, Refusal, WrongScope
+from hostler.domain.addresses import shown_url
+from hostler.domain.errors import DaemonUnreachable, InvalidRequest, NoKey, Refusal, WrongScope
 from hostler.domain.values import shorten
 from hostler.wire.redaction import Redactor
 from hostler.wire.told import refusal_from
-from hostler.wire.values import dump, to_json
+from hostler.wire.values import dump, is_deeper, to_json
 
 _Model = TypeVar("_Model")
 _Refusal = TypeVar("_Refusal", bound=Refusal)
@@ -29,6 +30,8 @@ ANSWER_S: Final = 30.0
 SILENCE_S: Final = 60.0
 """A stream has a heartbeat every 15 s: after four are missing it is broken."""
 MAX_LINE: Final = 1 << 20
+DEEPEST: Final = 200
+"""How deep an answer may be nested."""
 MOST_TEXT: Final = 500
 """Characters of a text in a refusal (R97)."""
 AGENT: Final = "hostler-client"
@@ -57,9 +60,19 @@ def call(
     timeout_s: float | None = ANSWER_S,
     headers: Mapping[str, str] | None = None,
 ) -> Call:
-    """The request for `path` of that daemon. `query` values of None are left out, lists are repeated."""
+    """The request for `path` of that daemon. `query` values of None are left out, lists are repeated.
+
+    Refuses `invalid_request` for a key or a tag that no header can hold.
+    """
     sent = {"user-agent": AGENT, "accept": "application/json", **(headers or {})}
+    for name, value in sent.items():
+        if not _fits(value):
+            what = f"{shorten(value)} cannot be sent as {name}."
+            raise InvalidRequest(what=what, expected="Write it in printable ASCII.", where=name)
     if address.key is not None:
+        if not _fits(address.key.value):
+            what = f"{address.key_by or 'The key'} holds what no key has."
+            raise InvalidRequest(what=what, expected="A key is printable ASCII, without spaces around it.")
         sent["authorization"] = f"Bearer {address.key.value}"
     if body is not None:
         sent["content-type"] = "application/json"
@@ -72,6 +85,11 @@ def call(
         body=None if body is None else dump(body),
         silence_s=timeout_s,
     )
+
+
+def _fits(value: str) -> bool:
+    """Whether it can be the value of a header."""
+    return value.isascii() and value.isprintable() and value == value.strip()
 
 
 def _query(value: object) -> object:
@@ -93,6 +111,8 @@ def answer(request: Call, status: int, body: bytes) -> object:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         why = f"what answers there (HTTP status {status}) is no Hostler daemon"
         raise _unanswered(request, why) from None
+    if is_deeper(found, DEEPEST):
+        raise _unanswered(request, "its answer is nested too deep")
     if status >= 400:
         refusal = _refusal(_clean(found, Redactor(_secrets(request))), status)
         raise _noted(refusal, key_advice(request)) if isinstance(refusal, NoKey | WrongScope) else refusal
@@ -106,7 +126,7 @@ def fitted(value: object, model: type[_Model], url: str) -> _Model:
         return msgspec.convert(value, model)
     except msgspec.ValidationError as error:
         why = f"its answer is not of this version: {error}"
-        raise DaemonUnreachable(url=url, why=why) from error
+        raise DaemonUnreachable(url=shown_url(url), why=why) from error
 
 
 def plain(body: object) -> Mapping[str, object]:
@@ -155,13 +175,24 @@ def silent(request: Call) -> DaemonUnreachable:
 
 
 def _unanswered(request: Call, why: str) -> DaemonUnreachable:
-    return _noted(DaemonUnreachable(url=_base(request), why=why), url_advice(request.address.url_by))
+    return unanswered(request.address, why)
+
+
+def unanswered(address: Address, why: str) -> DaemonUnreachable:
+    """The refusal for a daemon that gives no answer of ours, with what names it."""
+    return _noted(DaemonUnreachable(url=shown_url(address.url), why=why), url_advice(address.url_by))
+
+
+class Advice(str):
+    """A note of who was asked, and what decides that: for people it stands in the hint's place."""
+
+    __slots__ = ()
 
 
 def _noted(refusal: _Refusal, note: str) -> _Refusal:
     """The refusal with what this side knows of it as a note (`__notes__`): its facts are the daemon's."""
     if note:
-        refusal.add_note(note)
+        refusal.add_note(Advice(note))
     return refusal
 
 
@@ -185,17 +216,12 @@ def key_advice(request: Call) -> str:
     at = request.address
     if not at.url_by:
         return ""
-    asked = f"{_base(request)} (of {at.url_by}) was asked"
+    asked = f"{shown_url(at.url)} (of {at.url_by}) was asked"
     if at.key is None:
         return f"{asked} without a key: set {at.key_by} to one of its keys."
     # The key of a file is replaced by a variable as well.
     way = "set it to another of its keys" if at.key_by.startswith("HOSTLER_") else f"set {KEY_VAR} to another"
     return f"{asked} with the key of {at.key_by}: {way}."
-
-
-def _base(request: Call) -> str:
-    scheme, _, rest = request.url.partition("://")
-    return f"{scheme}://{rest.partition('/')[0].rpartition('@')[2]}"
 
 
 class Lines:

@@ -21,6 +21,7 @@ from hostler.client.patience import Got, passes, patiently
 from hostler.client.saved import Drawer, SavedJob, SavedLease, saved_jobs
 from hostler.client.spool import Spool, Waiting, spool
 from hostler.client.trust import hash_of
+from hostler.domain.addresses import shown_url
 from hostler.domain.errors import Ended, InvalidRequest, JobNotFound, Kind, NotYours, Refusal
 from hostler.domain.values import exact_duration
 from hostler.wire.jobs import (
@@ -241,7 +242,7 @@ class Jobs:
     def _known(self, saved: SavedJob) -> SavedJob:
         known = self.files.get(saved.request_id) or saved
         if known.url != self.url:
-            raise NotYours(what=f"The job {known.job}", expected=f"It was started at {known.url}.")
+            raise NotYours(what=f"The job {known.job}", expected=f"It was started at {shown_url(known.url)}.")
         if known.job is None:
             raise JobNotFound(job=known.title)
         return known

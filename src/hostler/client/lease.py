@@ -21,6 +21,7 @@ from hostler.client.patience import Got, passes, patiently
 from hostler.client.saved import Drawer, SavedLease
 from hostler.client.trust import ending, hash_of, proof, trusted
 from hostler.client.wishes import LEASES, WindowWish, Wish, asked_at, kept
+from hostler.domain.addresses import shown_url
 from hostler.domain.errors import (
     Ended,
     IllegalTransition,
@@ -342,7 +343,9 @@ class Leases:
         """What is known of it by now: the file's word, or the caller's where the file is gone."""
         known = self.files.get(saved.request_id) or saved
         if known.url != self.url:
-            raise NotYours(what=f"The lease {known.lease}", expected=f"It was made at {known.url}.")
+            raise NotYours(
+                what=f"The lease {known.lease}", expected=f"It was made at {shown_url(known.url)}."
+            )
         if known.lease is None:
             raise LeaseNotFound(lease=known.resource)
         return known

@@ -133,7 +133,7 @@ class Drawer(Generic[Kept]):
             return None
         try:
             found = msgspec.json.decode(data, type=self.model)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
         return found if found.request_id == path.stem else None
 

@@ -26,6 +26,7 @@ from hostler.client.call import (
     answer,
     call,
     silent,
+    unanswered,
     unreachable,
 )
 from hostler.domain.errors import Refusal
@@ -37,6 +38,9 @@ STREAM = {"accept": "text/event-stream, application/x-ndjson, text/plain"}
 def _translated(request: Call, error: Exception) -> Refusal:
     if isinstance(error, httpx2.ReadTimeout):
         return silent(request)
+    if isinstance(error, httpx2.InvalidURL):
+        # Its words may hold a part of a password.
+        return unanswered(request.address, "its address cannot be understood")
     return unreachable(request, error)
 
 

@@ -139,6 +139,6 @@ def _lines(data: bytes) -> list[Waiting]:
     for line in data.split(b"\n"):
         try:
             found.append(msgspec.json.decode(line, type=Waiting))
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue  # Torn, or the first piece of a tail that begins within a line.
     return found

@@ -74,7 +74,11 @@ def work(engine: Engine) -> str | None:
 
 
 def _items(body: bytes, name: str) -> list[object]:
-    found = json.loads(body)
+    """The list of that name in an answer; empty when it has none. Raises ValueError for what is no JSON."""
+    try:
+        found = json.loads(body)
+    except RecursionError as error:
+        raise ValueError("the answer is nested too deep") from error
     items = found.get(name) if isinstance(found, dict) else None
     return items if isinstance(items, list) else []
 

@@ -5,10 +5,12 @@ Decides who is who by pid and start time; a signal goes to the process that was 
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import select
 import signal
+import stat
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +22,8 @@ _AVAILABLE: Final[Mapping[str, re.Pattern[str]]] = {
     "available": re.compile(r"(\d+(?:\.\d+)?)\s*(B|[KMGT]i?B)"),
 }
 """What says how much is free, by its name in the file."""
+MOST_BYTES: Final = 64 << 10
+"""Of a file that says how much is free; the kernel's has less than 2 KiB."""
 _BYTES: Final[Mapping[str, int]] = {
     "B": 1,
     "kB": 1 << 10,
@@ -154,17 +158,27 @@ def _leads_to(link: Path, name: str) -> bool:
 
 
 def available(meminfo: str) -> int | None:
-    """Bytes of main memory that are free by the file `meminfo`, None where it does not say.
+    """Bytes of main memory that are free by the file `meminfo`, None where it does not say, whatever it is.
 
     The kernel's `MemAvailable: N kB`, or `available: SIZE` as a test bed has it (MEM-1).
     """
     try:
-        lines = Path(meminfo).read_text().splitlines()
+        lines = _beginning(meminfo).decode("utf-8-sig").splitlines()
     except (OSError, ValueError):
         return None
     for name, _, value in (line.partition(":") for line in lines):
         pattern = _AVAILABLE.get(name.strip())
         found = None if pattern is None else pattern.fullmatch(value.strip())
         if found is not None:
-            return round(float(found[1]) * _BYTES[found[2]])
+            size = float(found[1]) * _BYTES[found[2]]
+            return round(size) if math.isfinite(size) else None
     return None
+
+
+def _beginning(path: str) -> bytes:
+    """The file's first bytes, of a regular one only, without waiting. Raises OSError, ValueError."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise ValueError(f"{path} is no regular file")
+        return file.read(MOST_BYTES)

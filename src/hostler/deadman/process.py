@@ -81,7 +81,7 @@ def reported(directory: Path) -> bool:
     """Whether a report says that this host was restored and verified."""
     try:
         return json.loads((directory / written.REPORT).read_bytes())["verified"] is True
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return False
 
 

@@ -58,8 +58,12 @@ class Restore:
         return self.rows.setdefault(engine.engine, {"engine": engine.engine})
 
     def _end(self, engine: Engine) -> None:
-        was = bool(engine.stop_argv) or engines.lives(engine)
-        why = engines.end(engine) if was else None
+        was = True
+        try:
+            was = bool(engine.stop_argv) or engines.lives(engine)
+            why = engines.end(engine) if was else None
+        except Exception as error:  # noqa: BLE001 - one engine's trouble must not keep the others down
+            why = f"{type(error).__name__}: {error}"
         self._row(engine)["down"] = why is None
         if why is None:
             self.lines.add(did="ended" if was else "was_down", engine=engine.engine)
@@ -67,17 +71,19 @@ class Restore:
             self._fail(f"{engine.engine} was not ended: {why}", engine=engine.engine)
 
     def _bring_back(self, engine: Engine) -> None:
-        begun, before = time.monotonic(), kernel.available(self.written.meminfo)
+        begun, taken = time.monotonic(), None
         try:
+            before = kernel.available(self.written.meminfo)
             why = self._start(engine)
+            after = kernel.available(self.written.meminfo)
+            taken = None if before is None or after is None else before - after
         except Exception as error:  # noqa: BLE001 - one engine's trouble must not keep the others down
             why = f"{type(error).__name__}: {error}"
-        after = kernel.available(self.written.meminfo)
         self._row(engine).update(
             up=why is None,
             verified=why is None,
             seconds=round(time.monotonic() - begun, 3),
-            memory=None if before is None or after is None else before - after,
+            memory=taken,
             why=why or "",
         )
         if why is None:

@@ -95,11 +95,12 @@ class Written:
 
 def load(directory: Path) -> Written:
     """The written restore of a window. Raises OSError, or ValueError for what is no such file."""
-    row = _object(json.loads((directory / RESTORE).read_bytes()))
     try:
-        return _written(row)
+        return _written(_object(json.loads((directory / RESTORE).read_bytes())))
     except KeyError as missing:
         raise ValueError(f"{RESTORE} lacks {missing}") from None
+    except RecursionError:
+        raise ValueError(f"{RESTORE} is nested too deep") from None
 
 
 def _written(row: Mapping[str, object]) -> Written:

@@ -12,6 +12,8 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Final
 
+from hostler.domain.values import shorten
+
 Ip = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 METADATA: Final = frozenset(
@@ -39,6 +41,8 @@ _URL: Final = re.compile(
     r"(?P<host>\[[^\]/?#@]+\]|[^:/?#@\[\]]+)(?::(?P<port>[0-9]{1,5}))?(?:[/?#].*)?",
     re.ASCII,
 )
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,15}", re.ASCII)
+LONGEST_SHOWN: Final = 400
 _PLAIN: Final = re.compile(r"\[[^%]*(?:%25[A-Za-z0-9._~-]+)?\]|[^%]+", re.ASCII)
 """A host that needs no decoding; what does is read in another way by each who does it."""
 _PERCENT: Final = re.compile(rb"%([0-9A-Fa-f]{2})")
@@ -66,6 +70,22 @@ def place_of(url: str) -> Place | None:
     if not found["host"].isascii() or _PLAIN.fullmatch(found["host"]) is None:
         return None
     return Place(scheme=found["scheme"].lower(), host=found["host"].strip("[]").lower(), user=found["user"])
+
+
+def shown_url(url: str) -> str:
+    """`url` as it may be shown: without user and password, query and fragment, however odd it is.
+
+    An `@` ends what may be a password wherever it stands, also behind a slash that one reader takes for the
+    path's; what stands in a port's place and is none is left out as well. Escaped, and short.
+    """
+    scheme, found, rest = url.strip().partition("://")
+    if not found or _SCHEME.fullmatch(scheme) is None:
+        scheme, found, rest = "", "", url.strip()
+    authority, slash, path = re.split(r"[?#]", rest.rpartition("@")[2])[0].partition("/")
+    host, colon, port = authority.rpartition(":")
+    if colon and "]" not in port and not port.isdigit():
+        authority = f"{host}:…"
+    return shorten(f"{scheme}{found}{f'{authority}{slash}{path}'.rstrip('/')}", LONGEST_SHOWN)
 
 
 def is_this_machine(host: str) -> bool:

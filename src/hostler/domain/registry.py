@@ -17,7 +17,11 @@ from hostler.domain.fleet import frozen
 EXTERNAL: Final = "external"
 """The `host` of a row whose address is on none of our boxes."""
 MAX_ROWS: Final = 1000
-"""Rows that a node keeps, its own and its peers': at 3 KiB each 3 MiB, and a state file has at most 4."""
+"""Rows that a node keeps, its own and its peers'.
+
+Of each at most 3 KiB, 4.5 KiB of what nodes saw, and 1 KiB of line ends and indents: 9 MiB, and a state file
+has at most 16.
+"""
 MAX_OWN: Final = 64
 """Rows of one author: at 3 KiB each 192 KiB, and the body of a call has at most 256."""
 MAX_MODELS: Final = 64
@@ -237,8 +241,8 @@ class Registry:
             later = row if mine is None or new else replace(mine, reach=row.reach)
             kept = {} if mine is None or mine.url != later.url else mine.reach
             own = {name: saw for name, saw in kept.items() if name == self.node}
-            others = {name: saw for name, saw in row.reach.items() if name != self.node}
-            later = replace(later, reach=frozen({**others, **own}))
+            others = [it for it in row.reach.items() if it[0] != self.node][: MAX_NODES - len(own)]
+            later = replace(later, reach=frozen({**dict(others), **own}))
             if later == mine or (mine is not None and row.version < mine.version):
                 continue
             clock = max(merged.clock, row.version)

@@ -104,7 +104,7 @@ async def _refused(response: Response) -> None:
         response.close()
     try:
         found = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         found = None
     error = found.get("error") if isinstance(found, dict) else None
     raise refusal_from(error, response.status)

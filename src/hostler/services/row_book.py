@@ -22,9 +22,12 @@ from hostler.services.needs import StateFiles
 from hostler.services.present import Present
 from hostler.services.sync_needs import Interfaces
 from hostler.wire.sync import MAX_VERSION, row_to, sound_from
+from hostler.wire.values import is_deeper, plain_text
 
 FILE: Final = "sync"
 Extra = Mapping[str, object]
+DEEPEST: Final = 100
+"""How deep what this version does not know may be nested to be kept as it is; a write walks through it."""
 ASIDE: Final = "it is kept as sync.json.unreadable-… once another is written"
 
 
@@ -168,7 +171,11 @@ def _odd(
 ) -> Iterator[str]:
     """What of a file that can be read is odd all the same, a sentence each: nothing of it is dropped."""
     if clock is None and found:
-        what = f"its clock is {shorten(repr(found['clock']), 60)}" if "clock" in found else "it has no clock"
+        what = (
+            f"its clock is {shorten(plain_text(found['clock']), 60)}"
+            if "clock" in found
+            else "it has no clock"
+        )
         yield f"{FILE}.json: {what}: it goes on from the highest version of its rows"
     if keys := ", ".join(sorted(map(shorten, more))):
         yield f"{FILE}.json: a newer version wrote {keys}: kept as it was found"
@@ -186,9 +193,9 @@ def _sorted_out(
     """The rows that are as they should be, the others as they are, and a sentence of each of these.
 
     Each row comes with what this version does not know of it. `clock` is what was kept: no version is far
-    beyond it (SYNC-5).
+    beyond it, and of two rows of a key the later one is the row (SYNC-5).
     """
-    good, aside, notes = list[tuple[Row, Extra]](), list[object](), list[str]()
+    good, aside, notes = dict[Key, tuple[Row, object]](), list[object](), list[str]()
     for raw in raws:
         try:
             row = sound_from(raw)
@@ -200,8 +207,23 @@ def _sorted_out(
             aside.append(writable(raw))
             notes.append(f"a row of {FILE}.json is kept aside: {error}")
         else:
-            good.append((row, _extra(raw, row)))
-    return good, aside, notes
+            other = good.get(row.key)
+            if other is None or row.order > other[0].order:
+                good[row.key] = row, raw
+            if other is not None:
+                kept = good[row.key][0]
+                earlier, found = other if kept is row else (row, raw)
+                aside.append(writable(found))
+                notes.append(_twice(earlier, kept))
+    return [(row, _extra(raw, row)) for row, raw in good.values()], aside, notes
+
+
+def _twice(earlier: Row, kept: Row) -> str:
+    """The sentence of a row that another one of the same author and id takes the place of."""
+    return (
+        f"a row of {FILE}.json is kept aside: {shorten(earlier.id)} of {shorten(earlier.author)} is there"
+        f" more than once, and this one is version {earlier.version}: version {kept.version} counts"
+    )
 
 
 def _extra(raw: object, row: Row) -> Extra:
@@ -213,10 +235,12 @@ def _extra(raw: object, row: Row) -> Extra:
 
 def writable(raw: object) -> object:
     """What was found, as a state file can hold it: a number beyond all, or what is too deep, as a text."""
+    if is_deeper(raw, DEEPEST):
+        return plain_text(raw)
     try:
-        json.dumps(raw, allow_nan=False, indent=1)
-    except (ValueError, RecursionError):
-        return json.dumps(raw)
+        json.dumps(raw, allow_nan=False)
+    except ValueError:
+        return plain_text(raw)
     return raw
 
 

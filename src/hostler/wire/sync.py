@@ -30,7 +30,9 @@ from hostler.wire.values import dump
 SYNC_API: Final = 1
 """The number of the sync calls that this version speaks. One more or less is understood (NODE-7)."""
 ROW_BYTES: Final = 3072
-"""The largest row as JSON."""
+"""The largest row as JSON, without its `reach`: that grows at every node that looks."""
+REACH_BYTES: Final = 2 + MAX_NODES * 72
+"""The largest `reach` as JSON: so many of our node names, of 63 characters, and what was seen."""
 MAX_VERSION: Final = 1 << 62
 LONGEST_DIGEST: Final = 64
 MAX_ALLOWED: Final = 16
@@ -75,12 +77,18 @@ def row_to(row: Row) -> Mapping[str, object]:
     }
 
 
-def row_from(raw: object) -> Row:
-    """The row of plain data; keys of a newer version are passed over. Raises ValueError, naming the row."""
+def sound_from(raw: object) -> Row:
+    """The row of plain data; keys of a newer version are passed over. Raises ValueError, naming the row.
+
+    Its flag is one (SYNC-2), and every type is looked at before anything walks through it: what is nested
+    deeper than can be followed is not sound either.
+    """
     try:
         body = msgspec.convert(raw, RowBody)
     except msgspec.ValidationError as error:
         raise ValueError(f"{_name(raw)}: {error}") from error
+    if not isinstance(body.local_only, bool):
+        raise ValueError(f"{_name(raw)}: its local_only is neither true nor false")  # noqa: TRY004 - one error for all defects
     texts = (body.id, body.url, body.host, body.author, *body.models, *body.reach, *body.allowed)
     if not all(text.isprintable() for text in (*texts, *body.allowed.values())):
         raise ValueError(f"{_name(raw)}: it holds what cannot be printed")
@@ -96,17 +104,11 @@ def row_from(raw: object) -> Row:
         reach=frozen(body.reach),
         allowed=frozen(body.allowed),
     )
-    size = len(dump(row_to(replace(row, reach=frozen({})))))
+    size, seen = len(dump(row_to(replace(row, reach=frozen({}))))), len(dump(row.reach))
     if size > ROW_BYTES:
         raise ValueError(f"{_name(raw)}: it has {size} bytes, and {ROW_BYTES} are the most")
-    return row
-
-
-def sound_from(raw: object) -> Row:
-    """As `row_from`, of a row that is to be kept: its flag is one (SYNC-2). Raises ValueError."""
-    row = row_from(raw)
-    if not isinstance(row.local_only, bool):
-        raise ValueError(f"{_name(raw)}: its local_only is neither true nor false")  # noqa: TRY004 - one error for all defects
+    if seen > REACH_BYTES:
+        raise ValueError(f"{_name(raw)}: its reach has {seen} bytes, and {REACH_BYTES} are the most")
     return row
 
 

@@ -5,12 +5,26 @@ Decides which class an error object becomes. How one is written is in `hostler.w
 
 from __future__ import annotations
 
+import math
+import typing
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import ClassVar, Final, cast
+from functools import cache
+from typing import Any, ClassVar, Final, cast
+
+import msgspec
 
 from hostler.domain import errors
 from hostler.domain.errors import Kind, Refusal
+from hostler.domain.values import shorten, whole
+from hostler.wire.values import is_deeper, plain_text
+
+MOST_WAIT_S: Final = 10**9
+"""Of a time to retry."""
+MOST_BITS: Final = 128
+"""Of a number that is a fact: Python writes none of more than some thousand digits."""
+DEEPEST: Final = 20
+"""How deep a fact may be nested; none of ours is more than two."""
 
 KIND_OF_STATUS: Final[Mapping[int, Kind]] = {
     400: Kind.INVALID,
@@ -65,9 +79,10 @@ def refusal_from(error: object, status: int = 500) -> Refusal:
     else becomes `Told`, with whatever text there is.
     """
     if not isinstance(error, Mapping):
-        return _told("unknown", status, str(error) if error else f"HTTP status {status}.", {})
+        said = error if isinstance(error, str) else plain_text(_told_fact(error)) if error else ""
+        return _told("unknown", status, said or f"HTTP status {status}.", {})
     code, facts = error.get("code"), error.get("facts")
-    given = facts if isinstance(facts, Mapping) else {}
+    given = {str(name): _told_fact(it) for name, it in facts.items()} if isinstance(facts, Mapping) else {}
     known = KNOWN.get(code) if isinstance(code, str) else None
     refusal = _rebuilt(known, given) if known is not None else None
     if refusal is None:
@@ -79,20 +94,43 @@ def refusal_from(error: object, status: int = 500) -> Refusal:
             given,
             hint if isinstance(hint, str) else "",
         )
-    after = error.get("retry_after")
-    refusal.retry_after = after if isinstance(after, int) and not isinstance(after, bool) else None
+    refusal.retry_after = whole(error.get("retry_after"), 0, MOST_WAIT_S)
     return refusal
 
 
 def _rebuilt(known: type[Refusal], given: Mapping[str, object]) -> Refusal | None:
-    """The refusal of that class, None when a fact that it needs was not told."""
+    """The refusal of that class, None when a fact that it needs was not told, or is of another type."""
     own = [field for field in fields(known) if field.name != "retry_after"]
     needed = {field.name for field in own if field.default is MISSING and field.default_factory is MISSING}
     if not needed <= given.keys():
         return None
-    taken = {field.name: given[field.name] for field in own if field.name in given}
+    hints, taken = _hints(known.code), dict[str, object]()
+    for field in own:
+        if field.name in given:
+            try:
+                taken[field.name] = msgspec.convert(given[field.name], hints[field.name])
+            except msgspec.ValidationError:
+                return None
     make = cast("Callable[..., Refusal]", known)
-    return make(**{name: tuple(it) if isinstance(it, list) else it for name, it in taken.items()})
+    return make(**taken)
+
+
+@cache
+def _hints(code: str) -> Mapping[str, Any]:
+    return typing.get_type_hints(KNOWN[code])
+
+
+def _told_fact(value: object) -> object:
+    """A fact as it came; a number that JSON has no form of, or what is too deep to be shown, as a text."""
+    if is_deeper(value, DEEPEST):
+        return plain_text(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        return shorten(hex(value))
+    if isinstance(value, dict):
+        return {name: _told_fact(it) for name, it in value.items()}
+    return [_told_fact(it) for it in value] if isinstance(value, list) else value
 
 
 def _told(code: str, status: int, text: str, others: Mapping[str, object], hint: str = "") -> Refusal:

@@ -8,6 +8,7 @@ what nobody heard of. Refusals are written by `hostler.wire.refusals` and read b
 from __future__ import annotations
 
 import difflib
+import json
 import math
 import types
 import typing
@@ -122,6 +123,43 @@ def dump_plain(value: object) -> bytes:
         return msgspec.json.encode(_whole_characters(value))
 
 
+def plain_text(value: object) -> str:
+    """JSON's own value as `json.dumps` writes it, also where it is nested too deeply for that."""
+    written, todo = list[str](), list[tuple[bool, object]]([(False, value)])
+    while todo:
+        is_text, item = todo.pop()
+        if is_text or not isinstance(item, list | dict):
+            written.append(str(item) if is_text else json.dumps(item))
+            continue
+        parts = list[tuple[bool, object]]([(True, "[" if isinstance(item, list) else "{")])
+        for number, inner in enumerate(item):
+            before = ", " if number else ""
+            if isinstance(item, dict):
+                parts += [(True, f"{before}{json.dumps(inner)}: "), (False, item[inner])]
+            else:
+                parts += [(True, before), (False, inner)]
+        parts.append((True, "]" if isinstance(item, list) else "}"))
+        todo += reversed(parts)
+    return "".join(written)
+
+
+def _inside(value: object) -> Iterable[object]:
+    """What may be nested inside; nothing of an empty list is, and yet it is one level."""
+    if isinstance(value, dict):
+        return value.values() or (None,)
+    return (value or (None,)) if isinstance(value, list) else ()
+
+
+def is_deeper(value: object, most: int) -> bool:
+    """Whether lists and objects of JSON's own value are nested more than `most` deep."""
+    level = [value]
+    for _ in range(most + 1):
+        level = [inner for it in level for inner in _inside(it)]
+        if not level:
+            return False
+    return True
+
+
 def _ready(value: object) -> object:
     """`value` as `to_json` has it, but with the dataclasses that the encoder writes by itself left whole."""
     if isinstance(value, dict):
@@ -204,7 +242,11 @@ def event_and_text(event: Event) -> tuple[Event, str]:
 
 def event_from_text(text: str) -> Event:
     """The event of such a line. Raises ValueError."""
-    return event_from_json(msgspec.json.decode(text))
+    try:
+        found = msgspec.json.decode(text)
+    except RecursionError as error:
+        raise ValueError(f"this is no event: {error}") from error
+    return event_from_json(found)
 
 
 def recorded_to_json(recorded: Recorded) -> dict[str, object]:

@@ -32,7 +32,7 @@ SHIPPED: Final = File(hostler.__file__).parent / "catalog"
 """Where the entries of the package are."""
 MAX_FILES: Final = 500
 MAX_TEXT: Final = 1 << 20
-"""Bytes of all files of a directory: they are kept in one state file, which may have 4 MiB."""
+"""Bytes of all files of a directory: they are kept in one state file, which may have 16 MiB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

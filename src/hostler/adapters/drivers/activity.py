@@ -69,7 +69,7 @@ def slots_activity(body: bytes) -> float | None:
     """Infinity when a slot is processing, 0 when none is, None for anything that is no list of slots."""
     try:
         slots = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(slots, list):
         return None

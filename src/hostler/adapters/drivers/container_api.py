@@ -145,7 +145,7 @@ def _read(path: str, answer: httpx2.Response) -> object:
     if answer.content and "json" in answer.headers.get("content-type", ""):
         try:
             value = json.loads(answer.content)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise Declined(answer.status_code, f"{path}: its answer is no JSON") from None
     if answer.status_code >= 400:
         said = value.get("message") if isinstance(value, dict) else None

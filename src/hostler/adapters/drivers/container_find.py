@@ -84,9 +84,9 @@ def find_now(api: ContainerApi, where: Where) -> Container | None:
     """`find` without a loop."""
     try:
         if isinstance(where, ByService):
-            id_ = where.pick(json.loads(api.ask_now(_LIST, where.query)))
-            return None if id_ is None else _container(json.loads(api.ask_now(_path(id_))))
-        found = _container(json.loads(api.ask_now(_path(where.name))))
+            id_ = where.pick(_value(api.ask_now(_LIST, where.query)))
+            return None if id_ is None else _container(_value(api.ask_now(_path(id_))))
+        found = _container(_value(api.ask_now(_path(where.name))))
         return found if found.name == where.name else None
     except Declined as no:
         if no.status == _NOT_FOUND:
@@ -96,8 +96,16 @@ def find_now(api: ContainerApi, where: Where) -> Container | None:
 
 def labelled(api: ContainerApi, label: str) -> Sequence[Mapping[str, object]]:
     """The rows of all containers that run and bear `label`, without a loop. Raises Unanswered, Declined."""
-    rows = json.loads(api.ask_now(_LIST, {"filters": json.dumps({"label": [label]})}))
+    rows = _value(api.ask_now(_LIST, {"filters": json.dumps({"label": [label]})}))
     return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def _value(answer: bytes) -> object:
+    try:
+        value: object = json.loads(answer)
+    except (ValueError, RecursionError) as error:
+        raise Unanswered("its answer is no JSON") from error
+    return value
 
 
 def _path(id_: str) -> str:

@@ -85,7 +85,7 @@ def model_ids(body: bytes) -> tuple[str, ...]:
     """The ids in an answer of `/v1/models`; empty for anything that is no such answer."""
     try:
         value = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return ()
     data = value.get("data") if isinstance(value, dict) else None
     items = data if isinstance(data, list) else []

@@ -39,7 +39,7 @@ def running(path: Path) -> tuple[Container, ...] | None:
         link.request("GET", "/containers/json")
         answer = link.getresponse()
         rows = json.loads(answer.read(MAX_BYTES)) if answer.status == 200 else None
-    except (OSError, http.client.HTTPException, ValueError):
+    except (OSError, http.client.HTTPException, ValueError, RecursionError):
         return None
     finally:
         link.close()

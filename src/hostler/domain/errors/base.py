@@ -21,12 +21,31 @@ class _Words(string.Formatter):
     """As `str.format`, and `{left_s:duration}` is a time in words."""
 
     def format_field(self, value: object, format_spec: str) -> str:
-        """One fact."""
-        if format_spec == "duration" and isinstance(value, int | float):
-            return format_duration(value)
-        return str(super().format_field(value, format_spec))
+        """One fact. What another daemon told may be of any type: then it is shown as it came."""
+        try:
+            if format_spec == "duration" and isinstance(value, int | float):
+                return format_duration(value)
+            return str(super().format_field(value, format_spec))
+        except (ValueError, TypeError, OverflowError, RecursionError):
+            return _shown(value)
+
+    def convert_field(self, value: object, conversion: str | None) -> object:
+        """As it is defined; what is nested too deep for that is one mark."""
+        try:
+            return super().convert_field(value, conversion)
+        except (ValueError, RecursionError):
+            return _UNSAYABLE
 
 
+def _shown(value: object) -> str:
+    try:
+        return str(value)
+    except (ValueError, RecursionError):
+        return _UNSAYABLE
+
+
+_UNSAYABLE: Final = "…"
+"""A fact that has no text: nested too deep, or a number of too many digits."""
 _WORDS: Final = _Words()
 
 

@@ -9,20 +9,24 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import Final, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
-from hostler.client import Client, find_daemon
-from hostler.client.address import find_head
-from hostler.domain.errors import CursorReset, DaemonUnreachable, ScheduleUnavailable
+from hostler.client import Client, Sent, find_daemon
+from hostler.client.address import Address, find_head
+from hostler.client.call import unanswered
+from hostler.domain.errors import CursorReset, ScheduleUnavailable
 from hostler.domain.values import requester
 from hostler.interfaces.cli.lease_env import LEASE_VAR
 
 Model = TypeVar("Model")
 
 SCHEDULE: Final = "/gateway/schedule"
+ASKED: Final[ContextVar[Address | None]] = ContextVar("asked", default=None)
+"""The daemon that this command last made a client of: it is the one whose answer may not fit."""
 SLACK_S: Final = 30.0
 """How much longer than the daemon was asked to take an answer may be on its way."""
 
@@ -33,7 +37,7 @@ def connected(lease: str | None = None) -> Client:
     It acts under `lease`, else under that of $HOSTLER_LEASE: what it holds it may start and stop (LEASE-15).
     """
     under = lease or os.environ.get(LEASE_VAR) or None
-    return Client(find_daemon(os.environ), client=person(os.environ), lease=under)
+    return Client(_asked(find_daemon(os.environ)), client=person(os.environ), lease=under)
 
 
 def to_head() -> Client:
@@ -41,7 +45,12 @@ def to_head() -> Client:
 
     Refuses `daemon_unreachable`.
     """
-    return Client(find_head(os.environ), client=person(os.environ))
+    return Client(_asked(find_head(os.environ)), client=person(os.environ))
+
+
+def _asked(address: Address) -> Address:
+    ASKED.set(address)
+    return address
 
 
 def person(env: Mapping[str, str]) -> str:
@@ -68,9 +77,19 @@ def answer(raw: object, model: type[Model]) -> Model:
     try:
         return msgspec.convert(raw, model)
     except msgspec.ValidationError as error:
-        raise DaemonUnreachable(
-            url=find_daemon(os.environ).url, why=f"its answer is not of this version: {error}"
+        why = f"its answer is not of this version: {error}"
+        raise unanswered(ASKED.get() or find_daemon(os.environ), why) from error
+
+
+def sent_value(sent: Sent) -> object:
+    """The value of an event of a stream. Refuses `daemon_unreachable` for what is no JSON."""
+    try:
+        value: object = msgspec.json.decode(sent.data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise unanswered(
+            ASKED.get() or find_daemon(os.environ), f"it sends what is no JSON: {error}"
         ) from error
+    return value
 
 
 def pages(

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Final
 
-import msgspec
 from cyclopts import Parameter
 
 from hostler.domain.errors import Loading
 from hostler.domain.values import ServingClass, escape_controls, format_duration, format_size, shorten
 from hostler.interfaces.api.shapes import Drained, EngineList, Logs, OneEngine
-from hostler.interfaces.cli.daemon import SLACK_S, answer, at, connected, pages
+from hostler.interfaces.cli.daemon import SLACK_S, answer, at, connected, pages, sent_value
 from hostler.interfaces.cli.failure import WAIT_TIMED_OUT, fail
 from hostler.interfaces.cli.options import AsJson, Duration
 from hostler.interfaces.cli.output import clock_until, parse_moment, say, say_json, when, with_local_times
@@ -175,7 +174,7 @@ def logs(
         if follow:
             for sent in while_read(client.events(at(PATH, engine, "logs"), {**query, "follow": True})):
                 if sent.data:
-                    _say_line(engine, msgspec.json.decode(sent.data), as_json=json)
+                    _say_line(engine, sent_value(sent), as_json=json)
             return 0
         raw = client.get(at(PATH, engine, "logs"), query)
     if json:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final, TextIO
 
+from hostler.client.call import Advice
 from hostler.domain.errors import BoxReserved, DraftBroken, InvalidConfig, NotImportable, Refusal
 from hostler.domain.fleet import frozen
 from hostler.domain.values import shorten
@@ -118,13 +119,14 @@ def _tell_own(code: str, message: str, hint: str, *, as_json: bool, kind: str = 
 def advice(refusal: Refusal) -> str:
     """The refusal's hint in words for people: who types a command sends no header and reads no path.
 
-    What this side knows of who was asked, and with which key, comes before the daemon's own hint.
+    What this side knows of who was asked, and with which key, takes the place of the daemon's own hint;
+    any other note comes after it.
     """
-    noted = " ".join(getattr(refusal, "__notes__", ()))
-    if noted:
-        return noted
-    hint = FOR_PEOPLE.get(refusal.code)
-    return refusal.advice() if hint is None else hint.format(**refusal.facts())
+    notes = list[str](getattr(refusal, "__notes__", ()))
+    others = [note for note in notes if not isinstance(note, Advice)]
+    hint = " ".join(note for note in notes if isinstance(note, Advice))
+    hint = hint or FOR_PEOPLE.get(refusal.code) or refusal.advice()
+    return " ".join(it for it in (hint, *others) if it)
 
 
 def _now(refusal: Refusal) -> datetime | None:

@@ -15,6 +15,7 @@ from hostler.client import Client
 from hostler.client.drive import Steps
 from hostler.client.saved import SavedLease
 from hostler.client.trust import ending
+from hostler.domain.addresses import shown_url
 from hostler.domain.errors import LeaseNotFound, NotYours
 from hostler.domain.lease import State
 from hostler.domain.values import format_duration, shorten
@@ -63,7 +64,8 @@ def mine(*, json: AsJson = False) -> int:
         for text in lease_text.notes(one.lease, one.at):
             say(text)
     for other, count in sorted(Counter(it.url for it in saved if it.url != url).items()):
-        say(f"{count} more at {shorten(other)}: HOSTLER_HEAD_URL={shorten(other)} hostler mine")
+        shown = shown_url(other)
+        say(f"{count} more at {shown}: HOSTLER_HEAD_URL={shown} hostler mine")
     return 0
 
 

@@ -11,14 +11,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Final
 
-import msgspec
 from cyclopts import App, Parameter
 
 from hostler.client import Client
 from hostler.domain.values import shorten
 from hostler.interfaces.api.shapes import Schedule
 from hostler.interfaces.cli import engines, routes, schedule_text
-from hostler.interfaces.cli.daemon import SCHEDULE, answer, to_head
+from hostler.interfaces.cli.daemon import SCHEDULE, answer, sent_value, to_head
 from hostler.interfaces.cli.events import Line, line
 from hostler.interfaces.cli.failure import advice, usage
 from hostler.interfaces.cli.options import AsJson
@@ -103,7 +102,7 @@ def _followed(client: Client, cursor: str | None) -> Iterator[object]:
     for sent in client.events(EVENTS, after=cursor):
         if not sent.data:
             continue
-        raw: object = msgspec.json.decode(sent.data)
+        raw = sent_value(sent)
         if sent.type in ("reset", "error"):
             told = answer(raw, dict[str, object])
             raise refusal_from({**told, "facts": told})
