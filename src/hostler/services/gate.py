@@ -164,6 +164,7 @@ class Gate:
             engine=engine,
             here=fleet.here,
             state=lane.state,
+            failed=lane.status.why if lane.state is State.FAILED else "",
             orchestration_off=self.orchestration_off(),
             barred=barred(fleet, engine),
             missing=tuple(missing),
