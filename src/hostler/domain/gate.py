@@ -222,6 +222,12 @@ def _launchable(_ask: Ask, facts: Facts) -> Refusal | None:
     return None
 
 
+def unlaunchable(facts: Facts) -> Refusal | None:
+    """Why no start of it can come to anything here, whoever asks for it and whenever (GATE-1, step 4)."""
+    ask = Ask(engine=facts.engine.id, cause=Cause.API, requester=Requester())
+    return _launchable(ask, facts)
+
+
 def personal(owner: str) -> bool:
     """Whether a suspension's owner is no lease: a person, or a record that cannot be read (NODE-5)."""
     return owner.startswith("person:") or owner == UNREADABLE
