@@ -85,8 +85,6 @@ def overlap(first: str, second: str) -> bool:
 
 
 def _automatic(view: View, host: str, claims: list[Claim]) -> None:
-    if view.is_cut(("hosts", host, "ports")):
-        return
     low, high = view.hosts[host].ports.range
     taken = {claim.port for claim in claims if low <= claim.port <= high}
     free = high - low + 1 - len(taken)

@@ -34,9 +34,9 @@ _ALONE: Final[Mapping[Path, frozenset[str]]] = frozen(
         _RESOURCES: frozenset({"title", "ttl", "indefinite", "drain", "queue"}),
     }
 )
-"""Keys of an entry whose absence brings no error anywhere; what is checked of a host's two asks for them."""
+"""Keys of an entry whose absence brings no error but at themselves, where theirs is told."""
 _GUARDED: Final[Path] = ("hosts",)
-"""Where a wrong name of a key may stand for one that a check asks for: it takes the whole entry."""
+"""Where a wrong name may stand for a key whose default would bring an error elsewhere: the whole entry goes."""
 
 
 def part_of(path: Path, *, unknown: bool = False) -> Path:
