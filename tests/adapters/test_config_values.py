@@ -88,7 +88,10 @@ HEAD = "version: 1\n"
             "engines.a.compose.service: is missing",
         ),
         ("routes: {»a: {}}", "routes.a.profiles: is missing"),
-        ("engines: {x: {driver: external, url: 'http://127.0.0.1:9'}}\nroutes: {a: {profiles: {p: x}, »request_class: chat}}", "routes.a.request_class: no such key"),
+        (
+            "engines: {x: {driver: external, url: 'http://127.0.0.1:9'}}\nroutes: {a: {profiles: {p: x}, »request_class: chat}}",
+            "routes.a.request_class: no such key",
+        ),
         ("routes: {a: {profiles: »{}}}", "routes.a.profiles: expected at least 1 of them"),
         ("routes: {a: {profiles: {p: »[]}}}", "routes.a.profiles.p: expected at least 1 of them"),
         (

@@ -202,7 +202,9 @@ def test_an_external_engine_that_is_down(cause: Cause, off: str | None) -> None:
 
 def test_why_an_external_engine_failed() -> None:
     """GW-14: what was seen of an external engine that failed is in its refusal."""
-    found = decide(ask(), replace(ELSEWHERE, state=State.FAILED, failed="GET http://127.0.0.1:9/health: reset"))
+    found = decide(
+        ask(), replace(ELSEWHERE, state=State.FAILED, failed="GET http://127.0.0.1:9/health: reset")
+    )
     assert "as org/big (GET http://127.0.0.1:9/health: reset); it is external" in str(found)
 
 

@@ -34,9 +34,7 @@ def end(root: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_a_kept_demo_ends_whole_with_a_window_open(
-    stage: Stage, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_kept_demo_ends_whole_with_a_window_open(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     """INTERFACE-2: the line that ends a kept demo leaves no deadman, supervisor or engine behind."""
     Show().done(stage)
     assert f"-m demo --end {stage.root}\n" in capsys.readouterr().out

@@ -51,8 +51,8 @@ from hostler.services.picture import (
     TargetStatus,
 )
 from hostler.services.requests import Requests
-from hostler.services.routes import Routes
 from hostler.services.residents_down import residents_down, waits
+from hostler.services.routes import Routes
 from hostler.services.starting import Starting
 from hostler.services.strays import strays_here
 from hostler.services.suspensions import UNREADABLE

@@ -170,7 +170,9 @@ def _twice(view: View, path: Path, resource: ResourceKeys) -> None:
         alone = ResourceKeys.model_construct(hosts=[], contains=[], actions=[action])
         for kind, name in controls(view, alone):
             if (kind, name) in met and not (isinstance(action, RouteAction) and _waits(view, resource, name)):
-                view.error(view.index((*path, "actions"), index), f"{kind} {name} is acted on twice", at_key=True)
+                view.error(
+                    view.index((*path, "actions"), index), f"{kind} {name} is acted on twice", at_key=True
+                )
         met |= set(controls(view, alone))
 
 

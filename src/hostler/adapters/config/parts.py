@@ -26,8 +26,7 @@ _ENTRIES: Final[Mapping[Path, type[BaseModel]]] = frozen(
 _ALONE: Final[Mapping[Path, frozenset[str]]] = frozen(
     {
         ("engines",): frozenset(
-            "memory order ttl start_timeout stop_timeout note on_disconnect websockets hidden ui cwd env task"
-            " health".split()
+            ["memory", "order", "ttl", "start_timeout", "stop_timeout", "note", "on_disconnect", "websockets", "hidden", "ui", "cwd", "env", "task", "health"]
         ),
         ("hosts",): frozenset({"memory", "ports"}),
         ("routes",): frozenset({"description", "max_body", "silence", "patches"}),
