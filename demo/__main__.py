@@ -1,6 +1,7 @@
 """`make demo`: the main job, told step by step with real HTTP against real engines.
 
-Exits 0 when every step was as told, else 1 with the reason. `--keep` leaves it running, `--end DIR` ends that.
+Exits 0 when every step was as told, else 1 with the reason. `--keep` leaves it
+running, `--end DIR` ends that.
 """
 
 from __future__ import annotations

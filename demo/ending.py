@@ -1,7 +1,7 @@
-"""Ends a demo that was left running: its windows, its daemon, whatever of it still lives, and its directory.
+"""Ends a demo that was left running: its windows, its daemon, whatever of it lives, its directory.
 
-Decides the order. A window goes first: its deadman would put back at its cap what was ended, in a directory that
-is gone. Each process is ended by its own id, and the directory goes only when nothing of it lives.
+Decides the order. A window goes first: its deadman would put back at its cap what was ended, in a
+directory that is gone. Each process is ended by its own id, and the directory goes only when nothing of it lives.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Ending:
         self.show.line(f"{self.root} is gone, and nothing of it runs.")
 
     def left(self) -> dict[int, str]:
-        """What runs of it, by pid: its deadmen, and what has the directory in its command line; never itself."""
+        """What runs of it, by pid: its deadmen, and what has the directory in its command line."""
         own = os.getpid()
         found = {pid: _words(pid) for pid in process_table.everyone() if pid != own}
         mine = {pid: words for pid, words in found.items() if f"{self.root}/" in words}

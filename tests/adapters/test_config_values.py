@@ -89,7 +89,8 @@ HEAD = "version: 1\n"
         ),
         ("routes: {»a: {}}", "routes.a.profiles: is missing"),
         (
-            "engines: {x: {driver: external, url: 'http://127.0.0.1:9'}}\nroutes: {a: {profiles: {p: x}, »request_class: chat}}",
+            "engines: {x: {driver: external, url: 'http://127.0.0.1:9'}}\n"
+            "routes: {a: {profiles: {p: x}, »request_class: chat}}",
             "routes.a.request_class: no such key",
         ),
         ("routes: {a: {profiles: »{}}}", "routes.a.profiles: expected at least 1 of them"),
@@ -238,6 +239,7 @@ engines:
 MANY = "engines:\n" + "".join(f"  e{n}: {{argv: [s, '{{port}}'], memory: 1 GiB}}\n" for n in range(101))
 """More than there are ports for, where a config does not say which."""
 ROUTE = "routes: {chat: {profiles: {one: a, two: b}, active: one}}\n"
+HELD = "actions: [{hold: local}]"
 MOVED = "actions: [{suspend: a}, {start: b}, {route: chat, to: two}, {route: chat, to: »7}]"
 
 
@@ -254,8 +256,7 @@ MOVED = "actions: [{suspend: a}, {start: b}, {route: chat, to: two}, {route: cha
         "engines:\n  a: {driver: »extern, url: 'http://127.0.0.1:9'}\n",
         "engines:\n  a: {argv: [s, '{file}', '{port}'], files: [»7], memory: 1 GiB}\n",
         f"{A_AND_B}{ROUTE}reservations: {{resources: {{box: {{{MOVED}}}}}}}\n",
-        "reservations: {resources: {in: {actions: [{hold: local}]},"
-        " out: {»contians: [in], actions: [{hold: local}]}}}\n",
+        f"reservations: {{resources: {{in: {{{HELD}}}, out: {{»contians: [in], {HELD}}}}}}}\n",
     ],
 )
 def test_what_is_left_out_accuses_nobody(tmp_path: Path, text: str) -> None:

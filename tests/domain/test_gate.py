@@ -187,7 +187,7 @@ ELSEWHERE = of(GOOD, driver=DriverKind.EXTERNAL, url="http://127.0.0.1:9", model
 @pytest.mark.parametrize("cause", list(Cause))
 @pytest.mark.parametrize("off", [None, "the config says so"])
 def test_an_external_engine_that_is_down(cause: Cause, off: str | None) -> None:
-    """GW-14, GATE-1: who wants to be served hears that it does not answer now; others, that none starts it."""
+    """GW-14, GATE-1: who wants to be served hears that it does not answer; others, that none starts it."""
     found = decide(ask(cause), replace(ELSEWHERE, orchestration_off=off))
     assert isinstance(found, Refusal)
     if cause in (Cause.REQUEST, Cause.ACQUIRE):
@@ -210,7 +210,7 @@ def test_why_an_external_engine_failed() -> None:
 
 @pytest.mark.parametrize("change", [{"enabled": False}, {"host": HostName("raven")}])
 def test_an_external_engine_that_is_not_used_here(change: dict[str, object]) -> None:
-    """GATE-1: an external engine that is switched off, or another host's, is `not_launchable` to a request."""
+    """GATE-1: an external engine that is off, or another host's, is `not_launchable` to a request."""
     facts = replace(ELSEWHERE, engine=replace(ELSEWHERE.engine, **change))  # type: ignore[arg-type]  # any field
     assert said(decide(ask(), facts)) == "not_launchable"
 

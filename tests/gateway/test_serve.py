@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from hostler.domain.fleet import DriverKind, EngineTarget, Plain, Strategy, UpstreamTarget
+from hostler.domain.fleet import EngineTarget, Plain, Strategy, UpstreamTarget
 from hostler.domain.values import EngineId
 from hostler.gateway.places import Places
 from hostler.gateway.upstream import Address
@@ -252,16 +252,6 @@ async def test_a_target_that_is_down() -> None:
         assert (answer.status, answer.error["code"]) == (502, "upstream_unreachable")
         assert answer["x-hostler-route"] == "chat"
         assert it.lanes.get("fast").requests == set()
-
-
-async def test_an_external_engine_that_is_down() -> None:
-    """GW-14: a request for an external engine that does not answer is told where it was looked for, for now."""
-    away = replace(engine("fast", 9), driver=DriverKind.EXTERNAL, url="http://127.0.0.1:9")
-    async with front(a_fleet(CHAT, engines=(away,))) as it:
-        answer = await it.chat()
-        assert (answer.status, answer.error["code"]) == (502, "upstream_unreachable")
-        assert "nothing answers at http://127.0.0.1:9 as fast" in str(answer.error["message"])
-        assert (answer["retry-after"], it.driver.started) == ("10", [])
 
 
 @pytest.mark.parametrize("status", [400, 404, 429, 500, 503])

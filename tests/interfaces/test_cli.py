@@ -60,24 +60,6 @@ async def test_status_is_the_whole_picture(box: Room, user: Shell) -> None:
     assert "\x1b" not in ended.out
 
 
-async def test_a_resident_that_cannot_start_is_told(box: Room, user: Shell) -> None:
-    """GATE-2, INTERFACE-2: what keeps an engine down for good is in its NOTE, and of a resident a warning."""
-    box.held("bench", minutes=42)
-    box.machine.absent.add("llama-server")
-    ended = await user.run("status")
-    lines = ended.out.splitlines()
-    notes = {name: next(it for it in lines if it.startswith(name)) for name in ("embed", "large", "far")}
-    blocked = "blocked: not_launchable {} cannot be started here: llama-server is not there; "
-    assert blocked.format("embed") + "resident" in notes["embed"]
-    assert blocked.format("large") in notes["large"]
-    assert "blocked" not in notes["far"]
-    told = "llama-server is not there. It is a resident and is down: `hostler why embed`"
-    warned = [it for it in lines if "It is a resident and is down" in it]
-    assert [told in it and "embed cannot be started" in it for it in warned] == [True]
-    box.machine.absent.clear()
-    assert "is a resident and is down" not in (await user.run("status")).out
-
-
 async def test_json_is_the_wire_form(box: Room, user: Shell) -> None:
     """INTERFACE-2: with --json the answer is the API's own document, one, and nothing else."""
     assert isinstance(box.control.schedule, FakeSchedule)

@@ -275,7 +275,7 @@ def test_tasks(tmp_path: Path) -> None:
     "stop", ["kill ${PID}", "kill -TERM ${PID}", "/bin/kill -15 ${PID}", "kill -s TERM ${PID}"]
 )
 def test_a_plain_stop_is_not_needed(tmp_path: Path, stop: str) -> None:
-    """CONF-4, ENG-6: a cmdStop that sends SIGTERM does what Hostler does: it is left out, and that is told."""
+    """CONF-4, ENG-6: a cmdStop that sends SIGTERM does what Hostler does: left out, and told."""
     got = made(tmp_path, f"models: {{a: {{cmd: {LLAMA!r}, cmdStop: {stop!r}}}}}\n")
     assert "get SIGTERM anyway" in got.tells("models.a.cmdStop", "not needed")
     assert "kill" not in got.text

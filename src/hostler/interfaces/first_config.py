@@ -21,7 +21,7 @@ RANGE: Final = 100
 LISTEN: Final = 7070
 UNKNOWN_NEED: Final = "memory: unknown, so it starts only when asked for by name, and is measured then"
 SHARED: Final = (
-    "What `hostler run box` and `hostler reserve box` lease, one party at a time: meanwhile nothing starts here.",
+    "What `hostler run box` and `hostler reserve box` lease, for one at a time: nothing starts here then.",
     "What runs goes on; to have the box empty, add an action for each engine: {suspend: ENGINE}.",
 )
 NOTHING: Final = (

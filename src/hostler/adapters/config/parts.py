@@ -26,7 +26,22 @@ _ENTRIES: Final[Mapping[Path, type[BaseModel]]] = frozen(
 _ALONE: Final[Mapping[Path, frozenset[str]]] = frozen(
     {
         ("engines",): frozenset(
-            ["memory", "order", "ttl", "start_timeout", "stop_timeout", "note", "on_disconnect", "websockets", "hidden", "ui", "cwd", "env", "task", "health"]
+            [
+                "memory",
+                "order",
+                "ttl",
+                "start_timeout",
+                "stop_timeout",
+                "note",
+                "on_disconnect",
+                "websockets",
+                "hidden",
+                "ui",
+                "cwd",
+                "env",
+                "task",
+                "health",
+            ]
         ),
         ("hosts",): frozenset({"memory", "ports"}),
         ("routes",): frozenset({"description", "max_body", "silence", "patches"}),
@@ -35,7 +50,7 @@ _ALONE: Final[Mapping[Path, frozenset[str]]] = frozen(
 )
 """Keys of an entry whose absence brings no error but at themselves, where theirs is told."""
 _GUARDED: Final[Path] = ("hosts",)
-"""Where a wrong name may stand for a key whose default would bring an error elsewhere: the whole entry goes."""
+"""Where a wrong name may stand for a key whose default brings errors elsewhere: the whole entry goes."""
 
 
 def part_of(path: Path, *, unknown: bool = False) -> Path:

@@ -26,7 +26,8 @@ class View:
     """A filled document beside the tree that it came from.
 
     `references` are the paths that held `${…}`; `broken` the parts that were left out; `kept` the
-    original indices of lists that lost items; `wrong` where exactly the errors are; `keyed`: keys were made by `hostler keys create`.
+    original indices of lists that lost items; `wrong` where exactly the errors are;
+    `keyed`: keys were made by `hostler keys create`.
     """
 
     doc: Document

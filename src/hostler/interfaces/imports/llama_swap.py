@@ -258,8 +258,8 @@ class _Run:
                 self.notes.changed(
                     made.fields.at("ttl"),
                     made.fields.below("ttl"),
-                    "it is preloaded, and so a resident: it is brought back each time that its ttl unloads it;"
-                    " leave out ttl or resident",
+                    "it is preloaded, and so a resident: it is brought back each time that its ttl unloads"
+                    " it; leave out ttl or resident",
                     alike="preload and ttl",
                 )
 
