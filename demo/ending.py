@@ -1,7 +1,8 @@
 """Ends a demo that was left running: its windows, its daemon, whatever of it lives, its directory.
 
 Decides the order. A window goes first: its deadman would put back at its cap what was ended, in a
-directory that is gone. Each process is ended by its own id, and the directory goes only when nothing of it lives.
+directory that is gone. Each process is ended by its own id, and the directory goes
+only when nothing of it lives.
 """
 
 from __future__ import annotations

@@ -89,8 +89,7 @@ HEAD = "version: 1\n"
         ),
         ("routes: {»a: {}}", "routes.a.profiles: is missing"),
         (
-            "engines: {x: {driver: external, url: 'http://127.0.0.1:9'}}\n"
-            "routes: {a: {profiles: {p: x}, »request_class: chat}}",
+            "engines: {x: {argv: [s, '{port}']}}\nroutes: {a: {profiles: {p: x}, »request_class: chat}}",
             "routes.a.request_class: no such key",
         ),
         ("routes: {a: {profiles: »{}}}", "routes.a.profiles: expected at least 1 of them"),

@@ -55,7 +55,7 @@ class HoldStatus:
 class Blocked:
     """Why a stopped engine would be refused now (GATE-2).
 
-    Where a hold or lease is why, `owner` and `until` are its; where no waiting helps, `why` says what is wrong.
+    `owner` and `until` are those of a hold or lease; where no waiting helps, `why` says what is wrong.
     """
 
     code: str

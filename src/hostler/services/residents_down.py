@@ -1,6 +1,6 @@
 """Residents that cannot come up here, though they should always be (GATE-2).
 
-Decides who is one, and in which words it is told. One that waits for a hold, a lease or memory is none: it comes.
+Decides who is one, and in which words it is told. One that waits for a hold, a lease or memory is none.
 """
 
 from __future__ import annotations

@@ -339,7 +339,7 @@ class Maker:
             self.notes.changed(
                 made.fields.at("concurrencyLimit"),
                 made.fields.below("concurrencyLimit"),
-                "it is kept as max_concurrent and queue, which are not enforced yet: no request is refused for it",
+                "it is kept as max_concurrent and queue, which are not enforced yet",
                 alike="concurrencyLimit",
             )
         else:

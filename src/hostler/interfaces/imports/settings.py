@@ -38,7 +38,7 @@ def node_of(root: Fields, ports: Iterable[int | None], notes: Notes) -> dict[str
         notes.changed(
             root.at("logLevel"),
             "logLevel",
-            "it is the level of Hostler's own log; what an engine prints is in its own, `hostler logs ENGINE`",
+            "it is the level of Hostler's own log; what an engine prints: `hostler logs ENGINE`",
         )
         node["log"] = {"level": LEVELS[level]}
     return node
