@@ -70,10 +70,7 @@ class Show:
             f"  curl {stage.url}/v1/chat/completions -d "
             '\'{"model": "chat", "messages": [{"role": "user", "content": "!escalate hello"}]}\''
         )
-        if stage.daemon is not None:
-            pid = stage.daemon.pid
-            wait = f"while kill -0 {pid} 2>/dev/null; do sleep 0.1; done"
-            self.line(f"\nEnd it with: kill {pid}; {wait}; rm -r {stage.root}")
+        self.line(f"\nEnd it, whatever is open in it, with: .venv/bin/python -m demo --end {stage.root}")
 
     def _bold(self, text: str) -> str:
         return f"\033[1m{text}\033[0m" if sys.stdout.isatty() else text

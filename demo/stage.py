@@ -29,6 +29,8 @@ SAYS = {
     "spare": "I am the spare one.",
 }
 EMBED = "embed"
+MARK = ".hostler-demo"
+"""A file that says that a directory is a demo's: no other is ever removed."""
 BOX = {
     "title": "the whole box",
     "drain": "30s",
@@ -110,6 +112,7 @@ class Stage:
         models = self.root / "models"
         models.mkdir(parents=True)
         (self.root / "run").mkdir(mode=0o700)
+        (self.root / MARK).touch()
         for name, says in SAYS.items():
             write_model(models / f"{name}.gguf", says=says)
         write_model(models / "slow.gguf", says="and so on", layers=8, endless=True)

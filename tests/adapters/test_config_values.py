@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hostler.adapters.config.explain import nearest
 from hostler.adapters.config.schema.base import duration_text, size_text
 from hostler.domain.values import parse_duration, parse_size
-from tests.fakes.config_files import check_marked, read_config, told
+from tests.fakes.config_files import check_marked, marked, read_config, told, warned
 
 HEAD = "version: 1\n"
 
@@ -67,18 +67,18 @@ HEAD = "version: 1\n"
         ("engines: {a: {argv: »[]}}", "engines.a.argv: expected at least 1 of them"),
         ("engines: {a: {driver: »proces}}", "engines.a.driver: nearest valid name: process"),
         (
-            "engines: {a: {argv: [s], health: »health}}",
+            "engines: {a: {argv: [s, '{port}'], health: »health}}",
             "engines.a.health: expected a path such as /health, tcp, or none",
         ),
         ("engines: {a: {argv: [s], port: »0}}", "engines.a.port: expected a port from 1 to 65535, or auto"),
         (
-            "engines: {a: {argv: [s], memory: »{vram: 1 GiB}}}".replace("»{", "{»"),
+            "engines: {a: {argv: [s, '{port}'], memory: »{vram: 1 GiB}}}".replace("»{", "{»"),
             "engines.a.memory.vram: no such key",
         ),
-        ("engines: {a: {argv: [s], memory: »4}}", "engines.a.memory: expected a size"),
+        ("engines: {a: {argv: [s, '{port}'], memory: »4}}", "engines.a.memory: expected a size"),
         ("engines: {a: {argv: [s], files: [»../x.gguf]}}", "engines.a.files[0]: below models_dir"),
-        ("engines: {a: {argv: [s], env: {»A-B: x}}}", "engines.a.env.A-B: the name of a variable"),
-        ("engines: {a: {argv: [s], env: {A: »1}}}", "engines.a.env.A: quote it"),
+        ("engines: {a: {argv: [s, '{port}'], env: {»A-B: x}}}", "engines.a.env.A-B: the name of a variable"),
+        ("engines: {a: {argv: [s, '{port}'], env: {A: »1}}}", "engines.a.env.A: quote it"),
         ("engines: {a: {driver: systemd, unit: »x}}", "engines.a.unit: a systemd unit"),
         ("engines: {a: {argv: [s], entry: »x}}", "engines.a.entry: a catalog entry"),
         (
@@ -88,7 +88,10 @@ HEAD = "version: 1\n"
             "engines.a.compose.service: is missing",
         ),
         ("routes: {»a: {}}", "routes.a.profiles: is missing"),
-        ("routes: {a: {profiles: {p: x}, »request_class: chat}}", "routes.a.request_class: no such key"),
+        (
+            "engines: {x: {argv: [s, '{port}']}}\nroutes: {a: {profiles: {p: x}, »request_class: chat}}",
+            "routes.a.request_class: no such key",
+        ),
         ("routes: {a: {profiles: »{}}}", "routes.a.profiles: expected at least 1 of them"),
         ("routes: {a: {profiles: {p: »[]}}}", "routes.a.profiles.p: expected at least 1 of them"),
         (
@@ -180,6 +183,86 @@ def test_all_errors_are_told_at_once(tmp_path: Path) -> None:
         "upstreams.cloud.key: the variable UNSET is not set",
         "routes.chat.profiles.local: there is no engine bb (nearest valid name: b)",
     )
+
+
+TWO = """\
+version: 1
+schedule: {owner: crow}
+hosts:
+  crow: {url: "https://crow.lan", key: »in-clear, memory: {reserve: »lots}}
+  raven: {url: "https://raven.lan", key: »in-clear-too}
+engines:
+  a: {host: crow, argv: [s, "{port}"], port: 8101, memory: »lots}
+  b: {host: crow, argv: [s, "{port}"], port: »8101, »memorry: 1 GiB}
+reservations:
+  resources:
+    box:
+      hosts: [crow]
+      »titel: the box
+      ttl: {default: »13h, max: 12h}
+      drain: »5
+      actions: [{suspend: »7}, {hold: »locl}, »{suspned: a}, {suspend: »nothere}]
+keys: [{name: ann, key: »in-clear, scope: [»infr]}]
+"""
+
+
+def test_what_stands_beside_a_wrong_value_is_checked(tmp_path: Path) -> None:
+    """CONF-2: a wrong value leaves out itself alone where it can: what else is wrong is told with it."""
+    check_marked(
+        tmp_path,
+        TWO,
+        "hosts.crow.key: a secret in clear",
+        "hosts.crow.memory.reserve: expected a size",
+        "hosts.raven.key: a secret in clear",
+        "engines.a.memory: expected a size",
+        "engines.b.port: port 8101 of crow is a's as well",
+        "engines.b.memorry: nearest valid name: memory",
+        "reservations.resources.box.titel: nearest valid name: title",
+        "reservations.resources.box.ttl.default: default is longer than max",
+        "reservations.resources.box.drain: expected a duration",
+        "reservations.resources.box.actions[0].suspend: expected a name",
+        "reservations.resources.box.actions[1].hold: there is no host locl",
+        "reservations.resources.box.actions[2]: expected one of the verbs",
+        "reservations.resources.box.actions[3].suspend: there is no engine nothere",
+        "keys[0].key: a secret in clear",
+        "keys[0].scope[0]: expected",
+        machine="crow",
+    )
+
+
+A_AND_B = """\
+engines:
+  a: {argv: [s, "{port}"], memory: 1 GiB}
+  b: {argv: [s, "{port}"], memory: 1 GiB}
+"""
+MANY = "engines:\n" + "".join(f"  e{n}: {{argv: [s, '{{port}}'], memory: 1 GiB}}\n" for n in range(101))
+"""More than there are ports for, where a config does not say which."""
+ROUTE = "routes: {chat: {profiles: {one: a, two: b}, active: one}}\n"
+HELD = "actions: [{hold: local}]"
+MOVED = "actions: [{suspend: a}, {start: b}, {route: chat, to: two}, {route: chat, to: »7}]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hosts: {local: {ports: {range: »lots}}}\n" + MANY,
+        "hosts: {local: {»portz: {range: 8100-8300}}}\n" + MANY,
+        "hosts: {local: {groups: {g: {idle_revert: c}}}}\n"
+        + A_AND_B
+        + '  c: {argv: [s, "{port}"], group: g, memory: »lots}\n',
+        "engines:\n  a: {argv: [s, '{port}'], »memorry: 1 GiB}\n",
+        "engines:\n  a: {»drivr: external, url: 'http://127.0.0.1:9'}\n",
+        "engines:\n  a: {driver: »extern, url: 'http://127.0.0.1:9'}\n",
+        "engines:\n  a: {argv: [s, '{file}', '{port}'], files: [»7], memory: 1 GiB}\n",
+        f"{A_AND_B}{ROUTE}reservations: {{resources: {{box: {{{MOVED}}}}}}}\n",
+        f"reservations: {{resources: {{in: {{{HELD}}}, out: {{»contians: [in], {HELD}}}}}}}\n",
+    ],
+)
+def test_what_is_left_out_accuses_nobody(tmp_path: Path, text: str) -> None:
+    """CONF-2: one error brings no others, and no warning of what is missing because it was left out."""
+    clean, places = marked(HEAD + text)
+    reading = read_config(tmp_path, clean)
+    assert ([(it.line, it.column) for it in reading.problems], warned(reading)) == (places, [])
 
 
 def test_one_error_brings_no_others(tmp_path: Path) -> None:

@@ -175,10 +175,44 @@ def test_orchestration_switched_off_comes_first(state: State) -> None:
 )
 def test_what_is_not_ours_to_start(facts: Facts, why: str) -> None:
     """GATE-1: another node's, a switched off and an external engine are never started, and it is said why."""
-    found = decide(ask(), facts)
+    found = decide(ask(Cause.API), facts)
     assert isinstance(found, Refusal)
     assert str(found) == f"big cannot be started here: {why}."
     assert found.advice()
+
+
+ELSEWHERE = of(GOOD, driver=DriverKind.EXTERNAL, url="http://127.0.0.1:9", model="org/big")
+
+
+@pytest.mark.parametrize("cause", list(Cause))
+@pytest.mark.parametrize("off", [None, "the config says so"])
+def test_an_external_engine_that_is_down(cause: Cause, off: str | None) -> None:
+    """GW-14, GATE-1: who wants to be served hears that it does not answer; others, that none starts it."""
+    found = decide(ask(cause), replace(ELSEWHERE, orchestration_off=off))
+    assert isinstance(found, Refusal)
+    if cause in (Cause.REQUEST, Cause.ACQUIRE):
+        assert str(found) == (
+            "big cannot be reached: nothing answers at http://127.0.0.1:9 as org/big;"
+            " it is external, and Hostler does not start it."
+        )
+        assert (found.code, found.retry_after) == ("upstream_unreachable", 10)
+    else:
+        assert found.code == ("not_launchable" if off is None else "orchestration_disabled")
+
+
+def test_why_an_external_engine_failed() -> None:
+    """GW-14: what was seen of an external engine that failed is in its refusal."""
+    found = decide(
+        ask(), replace(ELSEWHERE, state=State.FAILED, failed="GET http://127.0.0.1:9/health: reset")
+    )
+    assert "as org/big (GET http://127.0.0.1:9/health: reset); it is external" in str(found)
+
+
+@pytest.mark.parametrize("change", [{"enabled": False}, {"host": HostName("raven")}])
+def test_an_external_engine_that_is_not_used_here(change: dict[str, object]) -> None:
+    """GATE-1: an external engine that is off, or another host's, is `not_launchable` to a request."""
+    facts = replace(ELSEWHERE, engine=replace(ELSEWHERE.engine, **change))  # type: ignore[arg-type]  # any field
+    assert said(decide(ask(), facts)) == "not_launchable"
 
 
 CLASSES = [ServingClass.WINDOWED, ServingClass.WEDGE_RISK]

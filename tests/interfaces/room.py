@@ -62,6 +62,7 @@ class Machine:
     available: int = 100 * GIB
     broken: str | None = None
     holders: dict[int, str] = field(default_factory=dict)
+    absent: set[str] = field(default_factory=set)
 
     def read(self) -> Pools:
         if self.broken is not None:
@@ -78,7 +79,7 @@ class Machine:
         return GIB
 
     def exists(self, program: str, env: object, cwd: str) -> bool:
-        return True
+        return program not in self.absent
 
     def report(self, program: str, env: object, cwd: str) -> str | None:
         return None

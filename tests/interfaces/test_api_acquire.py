@@ -97,7 +97,7 @@ async def test_acquire_without_a_provider_is_bad_input(box: Room, body: str) -> 
         ("nothing", 404, "model_not_found"),
         ("idle", 404, "not_found"),
         ("heavy", 409, "serving_class_refused"),
-        ("far", 409, "not_launchable"),
+        ("far", 502, "upstream_unreachable"),
     ],
 )
 async def test_other_refusals_of_acquire_are_flat_too(

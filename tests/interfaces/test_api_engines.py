@@ -187,7 +187,7 @@ async def test_a_stopped_engine_shows_what_blocks_it(box: Room) -> None:
         await client.post(f"{ENGINES}/fast/start")
         box.held("bench", minutes=42)
         shown = {it["id"]: it["blocked"] for it in (await client.get(ENGINES)).json()["engines"]}
-    until_then = {"code": "box_reserved", "owner": "bench", "until": "2026-09-04T20:47:11.482Z"}
+    until_then = {"code": "box_reserved", "owner": "bench", "until": "2026-09-04T20:47:11.482Z", "why": ""}
     assert shown == {"fast": None, "large": until_then, "embed": None, "heavy": until_then, "far": None}
 
 

@@ -32,6 +32,15 @@ def test_with_nothing_the_comments_say_what_to_add(tmp_path: Path) -> None:
     assert first.text.splitlines()[0] == "# yaml-language-server: $schema=./hostler.schema.json"
 
 
+def test_the_box_is_a_resource(tmp_path: Path) -> None:
+    """CONF-4, LEASE-1: whatever was seen, `box` can be leased, and that holds this host."""
+    server = Answering(program="ollama", pid=7, port=11434, models=("qwen3:8b",))
+    for sight in (Sight(), Sight(answering=(server,), listening=frozenset({8150}))):
+        found = fleet(tmp_path, sight)
+        assert [action.verb for action in found.resources["box"].actions] == ["hold"]
+        assert found.resources["box"].hosts == (found.here,)
+
+
 def test_what_runs_is_used_as_it_is(tmp_path: Path) -> None:
     """CONF-4: a server that runs is an external engine for each model, under the ids that it reports."""
     server = Answering(program="ollama", pid=7, port=11434, models=("qwen3:8b", "bge-m3", "../x"))

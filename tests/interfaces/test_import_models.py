@@ -221,6 +221,7 @@ def test_times_and_bounds(tmp_path: Path) -> None:
     a, b, comfy = (got.engine(name) for name in ("a", "b", "comfyui_auto"))
     assert (a.ttl_s, a.start_timeout_s, a.stop_timeout_s) == (300, 15, 20)
     assert (a.max_concurrent, a.queue, a.websockets) == (3, 0, "count")
+    assert "not enforced yet" in got.tells("5: models.a.concurrencyLimit", "max_concurrent and queue")
     assert (b.ttl_s, b.stop_timeout_s, b.max_concurrent, b.websockets) == (0, 7, None, "ignore")
     assert (comfy.max_concurrent, comfy.websockets, comfy.health) == (50, "ignore", "none")
     assert "from unloadTimeout, 10s" in got.tells("1: healthCheckTimeout: an engine that must make room")
@@ -273,10 +274,11 @@ def test_tasks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "stop", ["kill ${PID}", "kill -TERM ${PID}", "/bin/kill -15 ${PID}", "kill -s TERM ${PID}"]
 )
-def test_a_plain_stop_says_nothing(tmp_path: Path, stop: str) -> None:
-    """CONF-4, ENG-6: a cmdStop that sends SIGTERM does what Hostler does."""
+def test_a_plain_stop_is_not_needed(tmp_path: Path, stop: str) -> None:
+    """CONF-4, ENG-6: a cmdStop that sends SIGTERM does what Hostler does: left out, and told."""
     got = made(tmp_path, f"models: {{a: {{cmd: {LLAMA!r}, cmdStop: {stop!r}}}}}\n")
-    assert [note for note in got.told() if "cmdStop" in note] == []
+    assert "get SIGTERM anyway" in got.tells("models.a.cmdStop", "not needed")
+    assert "kill" not in got.text
 
 
 @pytest.mark.parametrize("stop", ["pkill -f serve.py", "sh -c 'pkill serve; true'", "/usr/bin/killall -9 x"])

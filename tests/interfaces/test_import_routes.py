@@ -255,6 +255,7 @@ def test_settings(tmp_path: Path) -> None:
     )
     assert (got.fleet.node.log_level, got.fleet.node.listen) == ("warning", ("127.0.0.1:7071",))
     for words in (
+        ("1: logLevel", "Hostler's own log"),
         ("2: startPort", "8100-8199"),
         ("3: sendLoadingState", "nothing is put into reasoning_content"),
         ("4: includeAliasesInList", "once"),

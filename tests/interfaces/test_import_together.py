@@ -156,6 +156,14 @@ def test_one_port_for_models_that_exclude_each_other(tmp_path: Path) -> None:
     assert told == ["3: models.b.proxy: port 9000 is a's as well, and both may be up at once"]
 
 
+def test_a_preload_with_a_ttl_is_told(tmp_path: Path) -> None:
+    """CONF-4: who is preloaded and has a ttl is told of what comes of both; who lost its preload is not."""
+    got = made(tmp_path, "globalTTL: 300\n" + models("a", "b") + "hooks: {on_startup: {preload: [a, b]}}\n")
+    assert (got.engine("a").resident, got.engine("b").resident) == (False, True)
+    assert "leave out ttl or resident" in got.tells("models.b.ttl", "brought back each time")
+    assert [note for note in got.told() if "models.a.ttl" in note] == []
+
+
 def test_preload(tmp_path: Path) -> None:
     """CONF-4: what is preloaded is resident, by an alias too; of a group only the last, others are told."""
     got = made(

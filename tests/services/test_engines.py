@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hostler.domain.engine import State
-from hostler.domain.errors import EngineNotFound, NotLaunchable
+from hostler.domain.errors import EngineNotFound, UpstreamUnreachable
 from hostler.domain.fleet import DriverKind, frozen
 from hostler.domain.gate import Ask
 from hostler.domain.gate_words import Result
@@ -163,7 +163,7 @@ async def test_the_name_of_an_engine_that_is_not_there() -> None:
 async def test_an_external_engine_is_not_started() -> None:
     """ENG-2: a request for an external engine that does not answer is refused, not waited for."""
     async with world(engine("ext", driver=DriverKind.EXTERNAL)) as it:
-        with pytest.raises(NotLaunchable, match="external"):
+        with pytest.raises(UpstreamUnreachable, match="external"):
             await it.engines.ensure_ready("ext", it.ask("ext"), wait_s=60)
         assert it.driver.started == []
 

@@ -1,4 +1,6 @@
 import asyncio
+import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -73,6 +75,33 @@ async def test_a_box_with_nothing(fake: House) -> None:
     await serve(fake)
     async with fake.client() as client:
         assert (await client.get("/v1/models")).status_code == 200
+
+
+async def test_the_box_can_be_leased_at_once(fake: House) -> None:
+    """CONF-4, LEASE-1, LEASE-2: after init and serve `run box` and `reserve box` work, and hold this host."""
+    assert (await fake.run("init", PATH=str(fake.root / "bin"))).code == 0
+    await serve(fake)
+    ran = await fake.run("run", "box", "--for", "1h", "--", "cat", str(fake.hold))
+    assert (ran.code, json.loads(ran.out)["owner"].partition(":")[0]) == (0, "lease"), ran
+    reserved = await fake.run("reserve", "box", "--for", "1h", "--wait")
+    assert reserved.code == 0, reserved
+    assert json.loads(fake.hold.read_text())["lease"] in (await fake.told("schedule"))
+    assert (await fake.run("release", "box")).code == 0
+    assert not fake.hold.exists()
+
+
+async def test_without_resources_the_refusal_says_what_to_add(fake: House) -> None:
+    """CONF-4, LEASE-1: where nothing can be leased the hint has the line of config that changes it."""
+    fake.config.write_text("version: 1\n")
+    await serve(fake)
+    refused = await fake.run("run", "box", "--for", "1h", "--", "true")
+    assert "none: the config has no reservations" in refused.err
+    line = re.search(r"`(box: .*?)`", refused.err)
+    assert line is not None, refused
+    said = line[1].replace("HOST", "local")
+    fake.config.write_text(f"version: 1\nreservations:\n  resources:\n    {said}\n")
+    assert (await fake.run("reload")).code == 0
+    assert (await fake.run("run", "box", "--for", "1h", "--", "true")).code == 0
 
 
 @pytest.mark.real

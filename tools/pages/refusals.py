@@ -50,7 +50,7 @@ def row_of(refusal: type[Refusal]) -> tuple[str, ...]:
         str(seen.inference),
         str(seen.exit),
         f"{first_paragraph(refusal)} *{refusal.message.replace(SPEC, '}')}*",
-        refusal.hint,
+        refusal.hint.replace("{{", "{").replace("}}", "}"),
         ", ".join(f"`{name}`" for name in facts_of(refusal)),
     )
 

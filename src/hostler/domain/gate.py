@@ -27,6 +27,7 @@ from hostler.domain.errors import (
     ServingClassRefused,
     Suspended,
     TopologyRefused,
+    UpstreamUnreachable,
 )
 from hostler.domain.eviction import Cannot, Eviction
 from hostler.domain.fence import FenceUp
@@ -36,6 +37,7 @@ from hostler.domain.hold import refusal as hold_refusal
 from hostler.domain.holding import ENGINE, Holding, closing
 from hostler.domain.holding import refusal as lease_refusal
 from hostler.domain.values import Cause, EngineId, HostName, Requester, ServingClass, rfc3339
+from hostler.domain.watchdog import PROBE_EVERY_S
 
 WHY_CLASS: Final[Mapping[ServingClass, str]] = frozen(
     {
@@ -74,12 +76,14 @@ class Facts:
     `orchestration_off` says why nothing is started here; `barred` why the catalog keeps it from starting;
     `missing` names files or the binary that are not there; `build` is why its binary is not the right one,
     `never` the sum of a need above the host's total. `leased` is the lease that has the engine, `opened`
-    that it is a window which opened with the engine in its mode: its class was named then.
+    that it is a window which opened with the engine in its mode: its class was named then. `failed` is the
+    sentence of the failure that it is in.
     """
 
     engine: Engine
     here: HostName
     state: State
+    failed: str = ""
     orchestration_off: str | None = None
     barred: str | None = None
     missing: tuple[str, ...] = ()
@@ -134,6 +138,8 @@ class Settled:
 
 def _known(ask: Ask, facts: Facts) -> Refusal | None:
     engine = facts.engine
+    if ask.cause in _USES and _only_used(facts):
+        return _silent(facts)
     if facts.orchestration_off is not None:
         return OrchestrationDisabled(host=facts.here, why=facts.orchestration_off)
     if engine.host != facts.here:
@@ -147,6 +153,24 @@ def _known(ask: Ask, facts: Facts) -> Refusal | None:
     else:
         return None
     return NotLaunchable(engine=engine.id, why=why, fix=fix)
+
+
+def _only_used(facts: Facts) -> bool:
+    """Whether it is an engine of this host that runs elsewhere, and does not serve now."""
+    engine = facts.engine
+    external = engine.driver is DriverKind.EXTERNAL and engine.enabled and engine.host == facts.here
+    return external and not facts.state.serves
+
+
+def _silent(facts: Facts) -> Refusal:
+    """Nobody asked to start it, only to be served: that it is down is no word about starts (GW-14)."""
+    engine, seen = facts.engine, f" ({facts.failed})" if facts.failed else ""
+    why = f"nothing answers at {engine.url} as {engine.model or engine.id}{seen}"
+    return UpstreamUnreachable(
+        target=engine.id,
+        why=f"{why}; it is external, and Hostler does not start it",
+        retry_after=math.ceil(PROBE_EVERY_S),
+    )
 
 
 def _running(_ask: Ask, facts: Facts) -> Settled | None:
@@ -196,6 +220,12 @@ def _launchable(_ask: Ask, facts: Facts) -> Refusal | None:
     if facts.never is not None:
         return MemoryNever(engine=engine.id, host=facts.here, arithmetic=facts.never)
     return None
+
+
+def unlaunchable(facts: Facts) -> Refusal | None:
+    """Why no start of it can come to anything here, whoever asks for it and whenever (GATE-1, step 4)."""
+    ask = Ask(engine=facts.engine.id, cause=Cause.API, requester=Requester())
+    return _launchable(ask, facts)
 
 
 def personal(owner: str) -> bool:
@@ -301,6 +331,9 @@ def named(cause: Cause) -> bool:
     """Whether the start was asked for by name: a request for its route or engine is (MEM-2)."""
     return cause in (Cause.REQUEST, Cause.ACQUIRE, Cause.API)
 
+
+_USES: Final = frozenset({Cause.REQUEST, Cause.ACQUIRE})
+"""Wishes to be served, whoever runs the engine; the others are to start it."""
 
 _MAY_OVERRIDE: Final = frozenset({Cause.API, Cause.STEP})
 """The start API and a mode's plan; chat, bots, acquire, residency and the panel never can (CAT-5)."""

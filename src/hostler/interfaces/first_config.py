@@ -20,6 +20,10 @@ CONTEXT: Final = "8192"
 RANGE: Final = 100
 LISTEN: Final = 7070
 UNKNOWN_NEED: Final = "memory: unknown, so it starts only when asked for by name, and is measured then"
+SHARED: Final = (
+    "What `hostler run box` and `hostler reserve box` lease, for one at a time: nothing starts here then.",
+    "What runs goes on; to have the box empty, add an action for each engine: {suspend: ENGINE}.",
+)
 NOTHING: Final = (
     "",
     "Nothing that serves models runs here, and there is no model file with a program to serve it.",
@@ -93,6 +97,9 @@ def first_config(sight: Sight) -> First:
         making.routes = {"chat": making.routes.pop("chat"), **making.routes}
     if making.routes:
         document["routes"] = Said(making.routes, above=("",))
+    document["reservations"] = Said(
+        {"resources": {"box": {"title": "this box", "actions": [{"hold": "local"}]}}}, above=("", *SHARED)
+    )
     head = (*_seen(making), *(() if making.engines else NOTHING))
     return First(
         text=write(document, head), running=running, on_demand=on_demand, listen=f"127.0.0.1:{listen}"

@@ -92,6 +92,10 @@ class Gate:
             found = gate.decide(ask, self._whole(cheap, ask.lease))
         return found if isinstance(found, Refusal) else None
 
+    def unlaunchable(self, lane: Lane) -> Refusal | None:
+        """Why none of its starts can come to anything here until the box or the config is mended."""
+        return gate.unlaunchable(self._cheap(lane))
+
     async def survey(self, lane: Lane) -> None:
         """Ask its binary which build it is, where its entry needs one: the checks then know (CAT-8)."""
         found, argv = lane.engine.curation, lane.launch.argv
@@ -164,6 +168,7 @@ class Gate:
             engine=engine,
             here=fleet.here,
             state=lane.state,
+            failed=lane.status.why if lane.state is State.FAILED else "",
             orchestration_off=self.orchestration_off(),
             barred=barred(fleet, engine),
             missing=tuple(missing),

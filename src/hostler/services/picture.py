@@ -53,11 +53,15 @@ class HoldStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocked:
-    """Why a stopped engine would be refused now (GATE-2)."""
+    """Why a stopped engine would be refused now (GATE-2).
+
+    `owner` and `until` are those of a hold or lease; where no waiting helps, `why` says what is wrong.
+    """
 
     code: str
     owner: str
     until: str | None
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

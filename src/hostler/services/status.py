@@ -14,7 +14,6 @@ from hostler.domain.distributed import Sight, members_of
 from hostler.domain.engine import State
 from hostler.domain.fleet import (
     HOST_POOL,
-    DriverKind,
     Engine,
     Escalating,
     Host,
@@ -25,7 +24,6 @@ from hostler.domain.fleet import (
     UpstreamTarget,
 )
 from hostler.domain.hold import HoldView, seconds_left
-from hostler.domain.holding import Holding
 from hostler.domain.memory import Reading, floor_of, reserve_of, total_of
 from hostler.domain.uncurated import is_uncurated
 from hostler.domain.values import EngineId, rfc3339
@@ -53,6 +51,7 @@ from hostler.services.picture import (
     TargetStatus,
 )
 from hostler.services.requests import Requests
+from hostler.services.residents_down import residents_down, waits
 from hostler.services.routes import Routes
 from hostler.services.starting import Starting
 from hostler.services.strays import strays_here
@@ -202,7 +201,7 @@ class Status:
             state=lane.state.value,
             since=_moment(lane.status.since),
             why=lane.status.why,
-            blocked=_blocked(lane, view, self.gate.holding(lane)),
+            blocked=_blocked(lane, view, self.gate),
             suspended_by=lane.suspended_by,
             model=lane.launch.model,
             task=engine.task.value,
@@ -310,6 +309,7 @@ class Status:
             for lane in self.lanes.by_id.values()
             if UNREADABLE in lane.suspended_by
         ]
+        told += residents_down(self.gate)
         told += strays_here(self.gate)
         told += left_behind(self.gate, self.holds)
         known = self.vitals
@@ -357,19 +357,22 @@ def _moment(moment: datetime | None) -> str | None:
     return None if moment is None else rfc3339(moment)
 
 
-def _blocked(lane: Lane, view: HoldView, leased: Holding | None) -> Blocked | None:
-    """The hold or lease that a stopped engine waits for; one that runs, or is not ours, waits for none."""
-    if lane.state not in (State.STOPPED, State.FAILED) or not _ours(lane.engine):
+def _blocked(lane: Lane, view: HoldView, gate: Gate) -> Blocked | None:
+    """What keeps a stopped engine down; one that runs, or is not ours, is kept by nothing.
+
+    That it can never start here comes before the hold or lease that it waits for (GATE-1).
+    """
+    if not waits(lane):
         return None
+    never = gate.unlaunchable(lane)
+    if never is not None:
+        return Blocked(code=never.code, owner="", until=None, why=str(never))
     if not view.allows(lane.engine.id):
         return Blocked(code="box_reserved", owner=view.owner, until=_moment(view.until))
+    leased = gate.holding(lane)
     if leased is None:
         return None
     return Blocked(code="leased", owner=leased.holder, until=_moment(leased.until))
-
-
-def _ours(engine: Engine) -> bool:
-    return engine.enabled and engine.driver is not DriverKind.EXTERNAL
 
 
 def _request(entry: InFlight, now: float) -> RequestStatus:

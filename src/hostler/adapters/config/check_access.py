@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from hostler.adapters.config.check_routes import class_names
-from hostler.adapters.config.tree import Path, keys_at
+from hostler.adapters.config.explain import Told
+from hostler.adapters.config.tree import Leaf, ListNode, Path, keys_at, node_at
 from hostler.adapters.config.urls import check_url, has_credentials
 from hostler.adapters.config.view import View
 
@@ -22,9 +23,13 @@ def check_access(view: View) -> None:
 
 
 def _secrets(view: View) -> None:
+    """Also in a part that another error leaves out: it is in clear all the same (CONF-2)."""
     for path in _secret_paths(view):
-        if path not in view.references:
-            view.error(path, "a secret in clear", "write it as ${env:NAME} or ${file:PATH}")
+        found = node_at(view.tree, path)
+        text = isinstance(found, Leaf) and isinstance(found.value, str)
+        if text and path not in view.references and path not in view.wrong:
+            hint = "write it as ${env:NAME} or ${file:PATH}"
+            view.errors.append(Told(path=path, message="a secret in clear", hint=hint))
     if has_credentials(view.doc.store) and ("store",) not in view.references:
         view.error(("store",), "a URL with credentials in clear", "write it as ${env:NAME} or ${file:PATH}")
 
@@ -38,8 +43,10 @@ def _secret_paths(view: View) -> Iterator[Path]:
     for name in keys_at(view.tree, ("sync", "peers")):
         if "key" in view.given(("sync", "peers", name)):
             yield "sync", "peers", name, "key"
-    for number in range(len(view.doc.keys)):
-        yield (*view.index(("keys",), number), "key")
+    keys = node_at(view.tree, ("keys",))
+    for number in range(len(keys.items) if isinstance(keys, ListNode) else 0):
+        if "key" in view.given(("keys", number)):
+            yield "keys", number, "key"
     for place in (("node",), *(("hosts", name, "node") for name in view.host_names())):
         if "key" in view.given((*place, "tls")):
             yield (*place, "tls", "key")

@@ -115,7 +115,7 @@ def _default(view: View, path: Path, engine: str, group: str, host: str) -> None
         view.error(path, f"{engine} is no member of the group {group} on {host}", nearest(engine, members))
     elif view.class_of(engine).danger:
         view.error(path, f"{engine} is {view.class_of(engine)}: no timer may start it")
-    elif keys.memory is None:
+    elif keys.memory is None and not view.is_cut(("engines", engine, "memory")):
         view.warn(path, f"{engine} says no memory: no timer starts it before it was measured")
 
 

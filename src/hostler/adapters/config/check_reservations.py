@@ -39,7 +39,7 @@ def check_reservations(view: View) -> None:
         path: Path = (*ROOT, name)
         _resource(view, path, name, resource)
         for index, action in enumerate(resource.actions):
-            _action(view, (*path, "actions", index), action, resource.hosts)
+            _action(view, view.index((*path, "actions"), index), action, resource.hosts)
         _twice(view, path, resource)
         _leads_somewhere(view, path, name)
     for first, second in combinations(resources, 2):
@@ -170,7 +170,9 @@ def _twice(view: View, path: Path, resource: ResourceKeys) -> None:
         alone = ResourceKeys.model_construct(hosts=[], contains=[], actions=[action])
         for kind, name in controls(view, alone):
             if (kind, name) in met and not (isinstance(action, RouteAction) and _waits(view, resource, name)):
-                view.error((*path, "actions", index), f"{kind} {name} is acted on twice", at_key=True)
+                view.error(
+                    view.index((*path, "actions"), index), f"{kind} {name} is acted on twice", at_key=True
+                )
         met |= set(controls(view, alone))
 
 
@@ -185,6 +187,8 @@ def _waits(view: View, resource: ResourceKeys, name: str) -> bool:
 
 def _leads_somewhere(view: View, path: Path, name: str) -> None:
     """A route is moved to what serves: never only to engines that the lease stops (LEASE-4)."""
+    if any(view.is_cut((*ROOT, it, "actions")) for it in inside(view, name)):
+        return
     resource = view.doc.reservations.resources[name]
     actions = actions_of(view.doc.reservations.resources, name)
     stopped = _engines(view, actions, SuspendAction, StopAction)

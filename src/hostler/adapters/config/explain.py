@@ -21,6 +21,7 @@ LISTED: Final = 12
 """At most this many valid names are listed where none is near."""
 
 MISSING: Final = "is missing"
+UNKNOWN: Final = "no such key"
 
 Schema = Mapping[str, object]
 
@@ -56,7 +57,7 @@ def explain(error: ErrorDetails, root: Node, schema: Callable[[], Schema]) -> To
         name = str(path[-1])
         return Told(
             path=path,
-            message="no such key",
+            message=UNKNOWN,
             hint=nearest(name, known_keys(schema(), path[:-1])),
             at_key=True,
         )

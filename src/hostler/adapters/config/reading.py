@@ -26,9 +26,10 @@ from hostler.adapters.config.check_modes import check_modes
 from hostler.adapters.config.check_ports import check_ports
 from hostler.adapters.config.check_reservations import check_reservations
 from hostler.adapters.config.check_routes import check_routes
-from hostler.adapters.config.explain import MISSING, Schema, Told, explain, nearest
+from hostler.adapters.config.explain import MISSING, UNKNOWN, Schema, Told, explain, nearest
 from hostler.adapters.config.fill import LOCAL, fill, node_of
 from hostler.adapters.config.find import Untrusted, read_config
+from hostler.adapters.config.parts import part_of
 from hostler.adapters.config.paths import state_dir
 from hostler.adapters.config.schema.document import VERSION, Document, json_schema
 from hostler.adapters.config.secrets import Resolved, resolve
@@ -250,14 +251,16 @@ class _Run:
 
     def _view(self, root: Node, resolved: Resolved, here: str, lost: frozenset[Path]) -> View:
         """The filled document without its broken parts, for the checks."""
-        broken = {_part(path) for path in (*lost, *(finding.path for finding in resolved.errors))}
+        wrong = {*lost, *(finding.path for finding in resolved.findings)}
+        broken = {part_of(path) for path in (*lost, *(finding.path for finding in resolved.errors))}
         kept: dict[Path, tuple[int, ...]] = {}
         try:
             document = Document.model_validate(bare(resolved.tree))
         except ValidationError as error:
             told = [explain(each, resolved.tree, _schema) for each in error.errors(include_url=False)]
-            broken |= {_part(each.path) for each in told}
+            broken |= {part_of(each.path, unknown=each.message == UNKNOWN) for each in told}
             document, kept = _pruned(resolved.tree, broken)
+            wrong |= {each.path for each in told}
             # What is missing because its value could not be had has a problem of its own already.
             known = {
                 *(path for path, _ in empty(root, ())),
@@ -271,6 +274,7 @@ class _Run:
             here=here,
             references=frozenset(resolved.secrets),
             broken=frozenset(broken),
+            wrong=frozenset({*wrong, *(path for path, _ in empty(root, ()))}),
             kept=kept,
             keyed=_has_keys(self.env, document, here),
             catalog=load_catalog(document.catalog, kept_catalog(_state_of(self.env, document, here))),
@@ -293,16 +297,6 @@ def _has_keys(env: Mapping[str, str], document: Document, here: str) -> bool:
         return file.stat().st_size > len("{}\n")
     except OSError:
         return False
-
-
-def _part(path: Path) -> Path:
-    """The part of the document that is left out when something at `path` is wrong.
-
-    An entry of a named section, an item of a list, else one key of a section.
-    """
-    if path[:2] == ("reservations", "resources") or path[:2] in (("ports", "rows"), ("ports", "tables")):
-        return path[:3]
-    return path[:2]
 
 
 def _pruned(tree: Node, broken: Iterable[Path]) -> tuple[Document, dict[Path, tuple[int, ...]]]:

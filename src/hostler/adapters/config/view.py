@@ -26,7 +26,8 @@ class View:
     """A filled document beside the tree that it came from.
 
     `references` are the paths that held `${…}`; `broken` the parts that were left out; `kept` the
-    original indices of lists that lost items; `keyed`: keys were made by `hostler keys create`.
+    original indices of lists that lost items; `wrong` where exactly the errors are;
+    `keyed`: keys were made by `hostler keys create`.
     """
 
     doc: Document
@@ -34,6 +35,7 @@ class View:
     here: str
     references: frozenset[Path] = frozenset()
     broken: frozenset[Path] = frozenset()
+    wrong: frozenset[Path] = frozenset()
     kept: Mapping[Path, tuple[int, ...]] = field(default_factory=dict)
     keyed: bool = False
     catalog: Catalog = NO_CATALOG
@@ -46,13 +48,17 @@ class View:
             self.errors.append(Told(path=path, message=message, hint=hint, at_key=at_key))
 
     def warn(self, path: Path, message: str, hint: str = "", *, at_key: bool = False) -> None:
-        """Note a warning."""
-        if not self.is_broken(path):
+        """Note a warning, unless something of what it speaks of is left out."""
+        if not self.is_broken(path) and not self.is_cut(path):
             self.warnings.append(Told(path=path, message=message, hint=hint, at_key=at_key))
 
     def is_broken(self, path: Path) -> bool:
         """Whether `path` lies in a part that was left out."""
         return any(path[: len(part)] == part for part in self.broken)
+
+    def is_cut(self, path: Path) -> bool:
+        """Whether something at or below `path` was left out, or has no value."""
+        return any(part[: len(path)] == path for part in (*self.broken, *self.wrong))
 
     def refer(self, path: Path, what: str, name: str, names: Iterable[str], *, at_key: bool = False) -> bool:
         """Whether `name` is one of `names`; an error at `path` with the nearest one if not."""

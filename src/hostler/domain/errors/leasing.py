@@ -38,7 +38,10 @@ class ResourceNotFound(Refusal):
     kind = Kind.NOT_FOUND
     code = "resource_not_found"
     message = "There is no resource {resource!r} here."
-    hint = "{known}"
+    hint = (
+        "{known} One more is a line under `reservations: resources:` of the config, then `hostler reload`:"
+        " `box: {{actions: [{{hold: HOST}}]}}`; the host is `local` where the config has no `hosts:`."
+    )
 
     resource: str
     known: str = ""

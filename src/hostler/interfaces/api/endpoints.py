@@ -21,6 +21,7 @@ from hostler.domain.errors import (
     Refusal,
     ScheduleUnavailable,
     StopUnverified,
+    UpstreamUnreachable,
 )
 from hostler.interfaces.api import changing, reading, schedule
 from hostler.interfaces.api.acquire import acquire
@@ -288,7 +289,7 @@ CHANGING: Final = (
         handler=acquire,
         body=AcquireBody,
         answer=Acquired,
-        refusals=(ModelNotFound, NotFound, NodeUnreachable, *STARTING),
+        refusals=(ModelNotFound, NotFound, NodeUnreachable, UpstreamUnreachable, *STARTING),
         flat=True,
     ),
 )

@@ -233,7 +233,8 @@ def _notes(it: EngineStatus, now: str) -> list[str]:
         owners = (owner.removeprefix("person:") for owner in it.suspended_by)
         notes.append(f"suspended by {', '.join(owners)}")
     if it.blocked is not None:
-        notes.append(f"blocked: {it.blocked.code} {clock_until(it.blocked.until, now)}".rstrip())
+        until = clock_until(it.blocked.until, now)
+        notes.append(f"blocked: {it.blocked.code} {it.blocked.why.rstrip('.') or until}".rstrip())
     if it.starting is not None:
         notes.append(it.starting.text)
     if it.why:

@@ -253,6 +253,15 @@ class _Run:
                 " memory is known: give it memory",
                 alike="preload",
             )
+        for made in self.engines.values():
+            if made.keys.get("resident") and "ttl" in made.keys:
+                self.notes.changed(
+                    made.fields.at("ttl"),
+                    made.fields.below("ttl"),
+                    "it is preloaded, and so a resident: it is brought back each time that its ttl unloads"
+                    " it; leave out ttl or resident",
+                    alike="preload and ttl",
+                )
 
     def _drop_hidden(self, names: Mapping[str, str], patches: Mapping[str, Patches]) -> None:
         """`unlisted`: an engine can be hidden, a route cannot."""

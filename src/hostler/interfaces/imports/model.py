@@ -336,6 +336,12 @@ class Maker:
             limit = max(50, limit)
         if limit > 0:
             made.keys |= {"max_concurrent": min(limit, 10_000), "queue": 0}
+            self.notes.changed(
+                made.fields.at("concurrencyLimit"),
+                made.fields.below("concurrencyLimit"),
+                "it is kept as max_concurrent and queue, which are not enforced yet",
+                alike="concurrencyLimit",
+            )
         else:
             self.notes.changed(
                 made.fields.given,

@@ -35,6 +35,11 @@ def node_of(root: Fields, ports: Iterable[int | None], notes: Notes) -> dict[str
     if level not in LEVELS:
         notes.refuse(root.at("logLevel"), "logLevel", f"expected one of {', '.join(LEVELS)}")
     elif level != "info":
+        notes.changed(
+            root.at("logLevel"),
+            "logLevel",
+            "it is the level of Hostler's own log; what an engine prints: `hostler logs ENGINE`",
+        )
         node["log"] = {"level": LEVELS[level]}
     return node
 

@@ -36,6 +36,9 @@ def tell_of_stop(fields: Fields, command: Command, keys: Mapping[str, object], n
     program = words[0].rpartition("/")[2] if words else ""
     shown = readable(text)
     if _PLAIN.fullmatch(text):
+        notes.left_out(
+            given, path, "it is not needed: an engine's own processes get SIGTERM anyway", alike="cmdStop"
+        )
         return
     if _BY_PATTERN.search(text):
         notes.left_out(
