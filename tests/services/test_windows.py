@@ -349,17 +349,6 @@ async def test_the_present_mode_is_shown_and_how_far_the_others_are() -> None:
         assert near.silent == ()
 
 
-async def test_a_host_that_says_nothing_is_named_beside_what_is_down() -> None:
-    """MODE-2: of a host that cannot be asked nothing is known, and that is said."""
-    async with room() as it:
-        away = NodeUnreachable(host="crow", why="it is away")
-        it.node.faults |= {f"observe stop {engine}": away for engine in it.node.world.engines}
-        now = await it.head.parts.modes.modes()
-        assert (now.present, now.silent) == (None, ("crow",))
-        del it.node.faults["observe stop bots"]
-        assert (await it.head.parts.modes.modes()).silent == ()
-
-
 async def test_a_plan_is_shown_with_its_arithmetic_and_changes_nothing() -> None:
     """MODE-2, WIN-5: the sum of each host, what comes back, and how long the hold outlives the cap."""
     async with room() as it:

@@ -205,3 +205,14 @@ async def test_a_plan_depends_on_its_cap() -> None:
         assert (short.cap_s, short.refused) == (900.0, None)
         assert (await modes.plan("heavy", 5.0)).refused == "A window of heavy for 5 s would serve nobody."
         it.untouched()
+
+
+async def test_a_host_that_says_nothing_is_named_beside_what_is_down() -> None:
+    """MODE-2: of a host that cannot be asked nothing is known, and that is said."""
+    async with room() as it:
+        away = NodeUnreachable(host="crow", why="it is away")
+        it.node.faults |= {f"observe stop {engine}": away for engine in it.node.world.engines}
+        now = await it.head.parts.modes.modes()
+        assert (now.present, now.silent) == (None, ("crow",))
+        del it.node.faults["observe stop bots"]
+        assert (await it.head.parts.modes.modes()).silent == ()
