@@ -1,4 +1,5 @@
 import json
+import re
 import string
 from collections.abc import Callable
 from dataclasses import MISSING, fields
@@ -128,7 +129,7 @@ def test_every_refusal_can_be_told(kind: type[Refusal]) -> None:
     assert face(refusal).exit == exit_code
     assert str(refusal)
     for text in (str(refusal), refusal.advice()):
-        assert "{" not in text
+        assert re.search(r"\{\w*\}", text) is None
         assert "  " not in text
     names = {name for text in (kind.message, kind.hint) for _, name, _, _ in string.Formatter().parse(text)}
     assert names - {None} <= refusal.facts().keys()
