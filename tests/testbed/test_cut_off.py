@@ -92,6 +92,28 @@ async def test_a_lease_without_an_end_is_kept(both: Bed) -> None:
     assert await raven.said("far") == "I am raven-work."
 
 
+async def test_a_lease_that_is_abandoned_while_a_host_is_away(both: Bed) -> None:
+    """LEASE-14, NODE-5: its command ends well while that host is away; what stays there is told, on both."""
+    await both.ready()
+    crow, raven = both.crow, both.raven
+    lease = await taken(crow, "pair")
+    both.cable.cut()
+    await crow.run("release", lease)
+    await lease_is(crow, lease, "stuck", patience_s=LONG_S)
+    gone = await crow.run("release", lease, "--abandon", "--because", "raven is dead")
+    assert (gone.code, "abandoned: raven is dead" in gone.out) == (0, True), gone
+    assert lease not in (await crow.told("mine"))
+    await eventually(lambda: not crow.hold.exists(), crow.words())
+
+    async def left() -> bool:
+        return any("was abandoned, and raven" in str(it) for it in await crow.events("lease_left_there"))
+
+    await eventually(left, crow.words(), patience_s=LONG_S)
+    both.cable.heal()
+    await crow.sees("raven", up=True, patience_s=LONG_S)
+    await warns(raven, f"is held by lease {lease}", "`hostler resume raven-work` there lets it start")
+
+
 async def test_a_wall_clock_that_is_a_day_off(both: Bed) -> None:
     """F18, LEASE-21: a node whose wall clock is a day ahead keeps the same times; its skew is shown."""
     library = found_library()
