@@ -36,7 +36,7 @@ install: .venv/.installed ## make .venv with exactly the locked packages, and ho
 
 # --- what people run ---------------------------------------------------------------------------------------------
 
-demo: install ## the whole story with real engines, about a minute after the install (KEEP=1 leaves it running)
+demo: install ## the whole story with real engines, a minute and a half after the install (KEEP=1 leaves it running)
 	@$(PY) -m demo $(if $(KEEP),--keep)
 
 bench: install ## the gateway beside nginx; ARGS=schedule: leases, jobs and the feed beside bare SQLite

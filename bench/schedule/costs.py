@@ -7,6 +7,7 @@ in batches that share a commit, as it is under load.
 from __future__ import annotations
 
 import asyncio
+import statistics
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -71,22 +72,24 @@ async def _busy_tick(it: Head) -> None:
 
 
 async def _spent(work: Callable[[int], Awaitable[None]]) -> float:
-    """CPU ms of one, from batches."""
-    begun = 0.0
+    """CPU ms of one: the median of the batches, for what was seeded is still being put in order meanwhile."""
+    times: list[float] = []
     for part in range(WARM + ROUNDS):
-        if part == WARM:
-            begun = time.process_time()
+        begun = time.process_time()
         await asyncio.gather(*(work(part * BATCH + place) for place in range(BATCH)))
-    return (time.process_time() - begun) / (ROUNDS * BATCH) * 1e3
+        times.append(time.process_time() - begun)
+    return statistics.median(times[WARM:]) / BATCH * 1e3
 
 
 async def _once(work: Callable[[], Awaitable[None]], count: int) -> float:
-    """CPU ms of one, one after the other."""
+    """CPU ms of one, one after the other: the median."""
     await work()
-    begun = time.process_time()
+    times: list[float] = []
     for _ in range(count):
+        begun = time.process_time()
         await work()
-    return (time.process_time() - begun) / count * 1e3
+        times.append(time.process_time() - begun)
+    return statistics.median(times) * 1e3
 
 
 async def costs(root: Path, sizes: Sequence[int] = SIZES) -> list[Cost]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.measure import cpu_s, waited_s
+from bench.peers import BenchError
 from bench.schedule.arriving import Worker, arriving
 from bench.schedule.lines import Line, lines, streams
 from bench.schedule.pairs import bare
@@ -24,6 +25,9 @@ LEASES: Final = 1_000
 READERS: Final = 500
 LINES: Final = 32
 EVENTS: Final = 1_000
+CALM_S: Final = 0.05
+"""A daemon that used less CPU than that in a second does nothing but wait."""
+MOST_LOOKS: Final = 60
 LOOKS: Final = 11
 
 
@@ -58,6 +62,7 @@ async def steady(root: Path, *, jobs: int = JOBS, leases: int = LEASES, readers:
         ids = await it.seed(leases, jobs)
     peer = bare(root, 2.0, commits=1)
     with daemon(root, leases) as (port, pid):
+        await _caught_up(pid)
         async with lines(port, 1) as (one,):
             begun = (await one.told("GET", "/gateway/schedule"))["cursor"]
             snapshot_ms, size = await _looked(one, "/gateway/schedule")
@@ -88,6 +93,16 @@ async def steady(root: Path, *, jobs: int = JOBS, leases: int = LEASES, readers:
         page_ms=page_ms,
         page_kb=page / 1e3,
     )
+
+
+async def _caught_up(pid: int) -> None:
+    """Return once the daemon has appended what was seeded to its history: that is not what is measured."""
+    for _ in range(MOST_LOOKS):
+        before = cpu_s(pid)
+        await asyncio.sleep(1.0)
+        if cpu_s(pid) - before < CALM_S:
+            return
+    raise BenchError(f"the daemon was not calm within {MOST_LOOKS} s")
 
 
 async def _beats(port: int, ids: Sequence[str]) -> list[float]:
