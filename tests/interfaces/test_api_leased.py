@@ -77,7 +77,7 @@ async def test_a_leased_engine_shows_what_blocks_it(box: Room) -> None:
         shown = (await client.get(ENGINES)).json()["engines"]
         until = "2026-09-04T22:05:11.482Z"
         assert {it["id"]: it["blocked"] for it in shown if it["blocked"]} == {
-            "large": {"code": "leased", "owner": "ann", "until": until}
+            "large": {"code": "leased", "owner": "ann", "until": until, "why": ""}
         }
         box.held("bench")
         shown = (await client.get(f"{ENGINES}/large")).json()["engine"]

@@ -326,7 +326,7 @@ def test_a_wrong_key_is_told_with_who_was_asked(
     address = find_head({name: it.format(url=daemon.url) for name, it in env.items()}, tmp_path)
     with pytest.raises(NoKey) as refused:
         ask_sync(address, "GET", "/x")
-    (note,) = refused.value.__notes__
+    note = refused.value.known_here
     assert [it for it in parts if it.format(url=daemon.url, state=tmp_path) not in note] == []
     assert KEY.value not in note
 
@@ -337,12 +337,12 @@ def test_a_silent_address_is_told_with_what_names_it(tmp_path: Path, var: str) -
     with pytest.raises(DaemonUnreachable) as refused:
         ask_sync(find_head({var: "http://127.0.0.1:9"}, tmp_path), "GET", "/x")
     assert str(refused.value).startswith("No daemon answers at http://127.0.0.1:9: ")
-    (note,) = refused.value.__notes__
+    note = refused.value.known_here
     assert note.startswith(f"{var} names it.")
     assert var.replace("URL", "API_KEY") in note
     with pytest.raises(DaemonUnreachable) as named:
         ask_sync(Address(url="http://127.0.0.1:9"), "GET", "/x")
-    assert not hasattr(named.value, "__notes__")
+    assert named.value.known_here == ""
 
 
 def test_a_daemon_that_is_gone_is_not_asked(tmp_path: Path) -> None:

@@ -173,11 +173,14 @@ async def test_an_overlong_hold_is_flagged() -> None:
 
 
 async def test_forced_changes_are_told() -> None:
-    """HOLD-9: a take-over or a forced release is a high notice at the next tick, each once."""
+    """HOLD-9, HOLD-11: a take-over or a forced release is a high notice at the next tick, each once.
+
+    Whose hold it was is looked at then, also where none was seen between two ticks.
+    """
     async with world(engine("a")) as it:
         it.machine.forced.append("ops took the hold of dsv4 over")
-        it.holds.tick()
-        it.holds.tick()
+        assert it.holds.tick()
+        assert not it.holds.tick()
         told = it.events.of("hold_changed_by_force")
         assert [(event.message, event.priority) for event in told] == [
             ("ops took the hold of dsv4 over", Priority.HIGH)

@@ -183,16 +183,9 @@ def unanswered(address: Address, why: str) -> DaemonUnreachable:
     return _noted(DaemonUnreachable(url=shown_url(address.url), why=why), url_advice(address.url_by))
 
 
-class Advice(str):
-    """A note of who was asked, and what decides that: for people it stands in the hint's place."""
-
-    __slots__ = ()
-
-
 def _noted(refusal: _Refusal, note: str) -> _Refusal:
-    """The refusal with what this side knows of it as a note (`__notes__`): its facts are the daemon's."""
-    if note:
-        refusal.add_note(Advice(note))
+    """The refusal with what this side knows of it: its facts are the daemon's."""
+    refusal.note_here(note)
     return refusal
 
 

@@ -51,11 +51,12 @@ class Holds:
         return self.reader.read()
 
     def tick(self) -> bool:
-        """Look at the hold and tell what is new. True when one ended since the last tick."""
-        for change in self.changes.take():
+        """Look at the hold and tell what is new. True when one ended since the last, seen or not."""
+        forced = self.changes.take()
+        for change in forced:
             self._emit("hold_changed_by_force", shorten(change, 400), Priority.HIGH, once=change)
         self._notice(self.reader.read())
-        ended, self.seen.ended = self.seen.ended, False
+        ended, self.seen.ended = self.seen.ended or bool(forced), False
         return ended
 
     def _notice(self, view: HoldView) -> None:

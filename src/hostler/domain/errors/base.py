@@ -44,6 +44,7 @@ def _shown(value: object) -> str:
         return _UNSAYABLE
 
 
+_KNOWN: Final = "_known_here"
 _UNSAYABLE: Final = "…"
 """A fact that has no text: nested too deep, or a number of too many digits."""
 _WORDS: Final = _Words()
@@ -92,11 +93,21 @@ class Refusal(Exception):
 
     def __str__(self) -> str:
         """The message with its facts filled in: one sentence."""
-        return self._filled(self.message)
+        return self.filled(self.message)
 
     def advice(self) -> str:
         """The hint with its facts filled in; empty when there is none."""
-        return self._filled(self.hint)
+        return self.filled(self.hint)
 
-    def _filled(self, text: str) -> str:
+    @property
+    def known_here(self) -> str:
+        """What only this side of a call knows of who was asked: for people it stands in the hint's place."""
+        return str(vars(self).get(_KNOWN, ""))
+
+    def note_here(self, text: str) -> None:
+        """Say so. It is no fact, and goes to nobody else."""
+        vars(self)[_KNOWN] = text
+
+    def filled(self, text: str) -> str:
+        """A text with the facts in it."""
         return _TWO_ENDS.sub(".", _WORDS.vformat(text, (), self.facts()))

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final, TextIO
 
-from hostler.client.call import Advice
 from hostler.domain.errors import BoxReserved, DraftBroken, InvalidConfig, NotImportable, Refusal
 from hostler.domain.fleet import frozen
 from hostler.domain.values import shorten
@@ -122,11 +121,8 @@ def advice(refusal: Refusal) -> str:
     What this side knows of who was asked, and with which key, takes the place of the daemon's own hint;
     any other note comes after it.
     """
-    notes = list[str](getattr(refusal, "__notes__", ()))
-    others = [note for note in notes if not isinstance(note, Advice)]
-    hint = " ".join(note for note in notes if isinstance(note, Advice))
-    hint = hint or FOR_PEOPLE.get(refusal.code) or refusal.advice()
-    return " ".join(it for it in (hint, *others) if it)
+    hint = refusal.known_here or refusal.filled(FOR_PEOPLE.get(refusal.code, refusal.hint))
+    return " ".join(it for it in (hint, *getattr(refusal, "__notes__", ())) if it)
 
 
 def _now(refusal: Refusal) -> datetime | None:
