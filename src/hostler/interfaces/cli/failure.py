@@ -121,7 +121,8 @@ def advice(refusal: Refusal) -> str:
     What this side knows of who was asked, and with which key, takes the place of the daemon's own hint;
     any other note comes after it.
     """
-    hint = refusal.known_here or refusal.filled(FOR_PEOPLE.get(refusal.code, refusal.hint))
+    own = FOR_PEOPLE.get(refusal.code)
+    hint = refusal.known_here or (refusal.advice() if own is None else refusal.filled(own))
     return " ".join(it for it in (hint, *getattr(refusal, "__notes__", ())) if it)
 
 
